@@ -1,15 +1,20 @@
 """Quantized models against PyTorch's, and against our own floats.
 
-Usage: python benchmarks/quantized.py [--threads 1,2] [--only PATTERN] [--seconds 1] [--floats]
+Usage: python benchmarks/quantized.py [--threads 1,2] [--only PATTERN] [--seconds 1] [--markdown]
 
-`--floats` compares our quantized models with our float ones in place of PyTorch's quantized ones.
+Three things run in alternating rounds: our quantized model, PyTorch's (fbgemm), and our float
+model. `--markdown` prints the section of `docs/benchmarks.md`; `report.py` puts it there.
 """
 
-import sys
+import statistics
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from timing import Case, arguments, main, prepare, timed_loop
+import timing
+from timing import Case, prepare, timed_loop
 
 DYNAMIC = """
 import importlib
@@ -67,58 +72,148 @@ model = graphs.convert_fx(model)
 """
 
 GPT = """
-nn = torch.nn
+nn, F = torch.nn, torch.nn.functional
 torch.set_grad_enabled(False)
-floats = nn.Sequential(*[
-    layer for _ in range(4)
-    for layer in (nn.Linear(1024, 3072), nn.Linear(3072, 1024), nn.Linear(1024, 4096), nn.GELU(),
-                  nn.Linear(4096, 1024))
-], nn.Linear(1024, 32000))
+
+
+class Block(nn.Module):
+    \"\"\"One layer of a GPT that writes one token: 127 are known already.\"\"\"
+
+    def __init__(self, size, heads):
+        super().__init__()
+        self.heads, self.norm1, self.norm2 = heads, nn.LayerNorm(size), nn.LayerNorm(size)
+        self.qkv, self.out = nn.Linear(size, 3 * size), nn.Linear(size, size)
+        self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+        self.keys = torch.randn(1, heads, 128, size // heads)
+        self.values = torch.randn(1, heads, 128, size // heads)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).view(1, 1, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        self.keys[:, :, -1:] = k
+        self.values[:, :, -1:] = v
+        mixed = F.scaled_dot_product_attention(q, self.keys, self.values)
+        x = x + self.out(mixed.transpose(1, 2).reshape(1, 1, -1))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+floats = nn.Sequential(*[Block(1024, 16) for _ in range(6)], nn.Linear(1024, 32000))
 from flambeau.quantization.weight_only import quantize_weights
-model = quantize_weights(floats, {bits}, 64)
-x = torch.randn(1, 1024)
+model = quantize_weights(floats, 4, 64)
+x = torch.randn(1, 1, 1024)
 """
 
 
-def cases() -> Iterator[Case]:
+@dataclass(frozen=True)
+class Quantized:
+    """One line: a case, whether PyTorch has it, and how much faster than our floats it must be."""
+
+    case: Case
+    in_pytorch: bool = True
+    faster: float | None = None
+
+
+def cases() -> Iterator[Quantized]:
     linear = "torch.nn.Sequential(torch.nn.Linear(1024, 1024))"
     for batch in (16, 1):
         setup = DYNAMIC.format(model=linear, x=f"torch.randn({batch}, 1024)")
-        yield Case(f"dynamic linear 1024, batch {batch}", "model(x)", setup)
+        yield Quantized(
+            Case(f"dynamic int8 Linear 1024, batch {batch}", "model(x)", setup), True, 2.0
+        )
+    yield Quantized(Case("int8 ResNet-18, 224, batch 1", "model(x)", RESNET), True, 2.0)
     lstm = "torch.nn.Sequential(torch.nn.LSTM(256, 512))"
     setup = DYNAMIC.format(model=lstm, x="torch.randn(35, 8, 256)")
-    yield Case("dynamic LSTM 256-512, 35 steps, batch 8", "model[0](x)", setup)
-    yield Case("ResNet-18, 224, batch 1", "model(x)", RESNET)
+    yield Quantized(Case("dynamic int8 LSTM 256-512, 35 steps, batch 8", "model[0](x)", setup))
+    yield Quantized(Case("int4 weights, GPT of 6 layers, one token", "model(x)", GPT), False, 2.0)
 
 
-def against_floats(threads: int, seconds: float) -> None:
-    """Our float models against our quantized ones."""
-    import flambeau
-
-    for bits in (4, 8):
-        all_cases.append(
-            Case(f"GPT layers, weights of {bits} bits", "model(x)", GPT.format(bits=bits))
-        )
-    flambeau.set_num_threads(threads)
-    for case in all_cases:
-        names = prepare(case, flambeau)
-        loops = [
-            timed_loop(Case("", case.run.replace("model", word)), names)
-            for word in ("floats", "model")
-        ]
-        count = max(1, int(seconds / 20 / max(loops[0](1), 1e-6)))
-        best = [min(loop(count) for _ in range(7)) / count for loop in loops]
-        print(f"{threads} {case.name}: {best[0] * 1e6:.0f} us, {best[1] * 1e6:.0f} us, "
-              f"{best[0] / best[1]:.2f}")  # fmt: skip
+CASES = list(cases())
+HEADER = (
+    "case", "threads", "flambeau", "PyTorch", "flambeau float32", "PyTorch / ours", "at least",
+    "float32 / ours", "at least", "",
+)  # fmt: skip
 
 
-all_cases = list(cases())
+def measured(one: Quantized, threads: int, seconds: float, shared: bool) -> list[float | None]:
+    """Seconds of our quantized model, of PyTorch's, and of our float model; in turns."""
+    clock, figure = (time.thread_time, min) if shared else (time.perf_counter, statistics.median)
+    ours, theirs = timing.packages()
+    for package in (ours, theirs):
+        package.set_num_threads(threads)
+    names = prepare(one.case, ours)
+    runs: list[Any] = [timed_loop(one.case, names, clock), None]
+    if one.in_pytorch:
+        runs[1] = timed_loop(one.case, prepare(one.case, theirs), clock)
+    in_floats = Case("", one.case.run.replace("model", "floats"))
+    runs.append(timed_loop(in_floats, names, clock))
+    counts = [None if run is None else timing.calibrate(run) for run in runs]
+    times: list[list[float]] = [[], [], []]
+    end = time.perf_counter() + seconds
+    while len(times[0]) < timing.ROUNDS[0] or time.perf_counter() < end:
+        for side, run in enumerate(runs):
+            if run is None:
+                continue
+            if threads > 1:
+                time.sleep(timing.SETTLE)
+                run(1)  # wakes the threads of this package
+            times[side].append(run(counts[side]) / counts[side])
+    return [figure(found) if found else None for found in times]
+
+
+def row(one: Quantized, threads: int, times: list[float | None]) -> tuple[str, ...]:
+    ours, theirs, floats = times
+    assert ours is not None and floats is not None
+    ratio = None if theirs is None else theirs / ours
+    gain = floats / ours
+    met = (ratio is None or ratio >= 1) and (one.faster is None or gain >= one.faster)
+    return (
+        one.case.name,
+        str(threads),
+        timing.duration(ours),
+        "" if theirs is None else timing.duration(theirs),
+        timing.duration(floats),
+        "" if ratio is None else f"{ratio:.2f}",
+        "" if ratio is None else "1.0",
+        f"{gain:.2f}",
+        "" if one.faster is None else f"{one.faster:.1f}",
+        "met" if met else "MISSED",
+    )
+
+
+def rows(options: Any) -> list[tuple[str, ...]]:
+    """All lines, printed as they are known."""
+    found = []
+    for one in CASES:
+        if not timing.select([one.case], options.only):
+            continue
+        for threads in options.threads:
+            shared = getattr(options, "shared", False)
+            found.append(row(one, threads, measured(one, threads, options.seconds, shared)))
+            print("  ".join(found[-1]), flush=True)
+    return found
+
+
+def section(found: Sequence[tuple[str, ...]]) -> str:
+    """The part of `docs/benchmarks.md`."""
+    rule = "|---|" + "---:|" * (len(HEADER) - 1)
+    lines = ["| " + " | ".join(line) + " |" for line in (HEADER, *found)]
+    words = (
+        "PyTorch's engine is fbgemm. `python benchmarks/quantized.py --markdown` makes this table "
+        "alone."
+    )
+    return "\n".join(["## Quantized models\n", words + "\n", lines[0], rule, *lines[1:]])
+
+
+def main() -> None:
+    parser = timing.arguments(__doc__)
+    parser.add_argument("--markdown", action="store_true", help="print the section of the page")
+    options = parser.parse_args()
+    found = rows(options)
+    if options.markdown:
+        print("\n" + section(found))
+    missed = [line for line in found if line[-1] != "met"]
+    print(f"\n{len(found) - len(missed)} of {len(found)} reach the ratios asked for")
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    if "--floats" in sys.argv:
-        sys.argv.remove("--floats")
-        options = arguments(__doc__).parse_args()
-        for threads in map(int, str(options.threads).strip("[]").split(",")):
-            against_floats(threads, options.seconds)
-    else:
-        main(__doc__, all_cases)
+    main()

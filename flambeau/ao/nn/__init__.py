@@ -2,7 +2,7 @@
 
 import importlib
 
-_MODULES = frozenset({"intrinsic", "qat", "quantized"})
+_MODULES = frozenset({"intrinsic", "qat", "quantizable", "quantized"})
 
 
 def __getattr__(name: str) -> object:

@@ -71,14 +71,18 @@ __all__ = [
     *[n for m in (_observers, _fakes, _qconfigs) for n in vars(m) if n[0] != "_" and n != "torch"],
 ]
 _MODULES = frozenset(
-    "quantize_fx fuse_modules fuser_method_mappings observer fake_quantize qconfig "
-    "qconfig_mapping quantize quantization_mappings stubs utils quant_type".split()
+    "quantize_fx quantize_pt2e quantizer fuse_modules fuser_method_mappings observer fake_quantize "
+    "qconfig qconfig_mapping quantize quantization_mappings stubs utils quant_type".split()
 )
 
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name.startswith("move_exported_model_to_"):
+        return getattr(importlib.import_module(f"{__name__}.quantize_pt2e"), name)
+    if name.startswith("DEFAULT_"):
+        return getattr(importlib.import_module(f"{__name__}.quantization_mappings"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 

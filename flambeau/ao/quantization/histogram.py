@@ -4,24 +4,29 @@ The range is narrowed from both ends, a hundred-thousandth of the weight at a ti
 mean square of what rounding to levels would change becomes smaller.
 """
 
+import math
+import struct
+from bisect import bisect_left, bisect_right
 from typing import Any
-
-import numpy as np
 
 import flambeau as torch
 from flambeau import Tensor
-from flambeau.ao.quantization.observer_base import UniformQuantizationObserverBase
-from flambeau.ao.quantization.utils import EPS, is_per_tensor
+from flambeau.ao.quantization.observer_base import RangeObserver
+from flambeau.ao.quantization.utils import EPS, PER_TENSOR
+from flambeau.eager.quantized import rows
 
 _STEP = 1e-5  # of the weight, by which an end moves
 
 
-class HistogramObserver(UniformQuantizationObserverBase):
+class HistogramObserver(RangeObserver):
     """Counts in bins from the least number to the largest."""
 
     histogram: Tensor
-    min_val: Tensor
-    max_val: Tensor
+    _schemes = PER_TENSOR
+    _refusal = NotImplementedError(
+        "{kind}'s qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine."
+    )
+    _always_static = True
 
     def __init__(
         self,
@@ -36,51 +41,27 @@ class HistogramObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not is_per_tensor(qscheme):
-            raise NotImplementedError(
-                "HistogramObserver's qscheme only support torch.per_tensor_symmetric "
-                "and torch.per_tensor_affine."
-            )
-        if is_dynamic:
-            raise NotImplementedError("HistogramObserver doesn't support dynamic quantization")
-        super().__init__(
-            dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic,
-            **kwargs,
-        )  # fmt: skip
-        self.bins = bins
+        bounds = reduce_range, quant_min, quant_max, factory_kwargs
+        super().__init__(dtype, qscheme, *bounds, eps, is_dynamic, **kwargs)
         self.register_buffer("histogram", torch.zeros(bins))
-        self.register_buffer("min_val", torch.tensor(float("inf")))
-        self.register_buffer("max_val", torch.tensor(float("-inf")))
-        self.dst_nbins = 2 ** (4 if dtype is torch.quint4x2 else 8 * dtype.itemsize)
-        self.upsample_rate = 16
+        self._start()
+        self.bins, self.dst_nbins, self.upsample_rate = bins, 1 << 8 * dtype.itemsize, 16
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Look at a tensor."""
-        if x_orig.numel() == 0:
-            return x_orig
         x = x_orig.detach().to(self.min_val.dtype)
-        low, high = torch.aminmax(x)
-        if not bool(torch.isfinite(low) & torch.isfinite(high)):
+        if x.numel() and not all(math.isfinite(end) for end in torch.aminmax(x)):
             x = x[torch.isfinite(x)]
-            if x.numel() == 0:
-                return x_orig
-            low, high = torch.aminmax(x)
-        old_low, old_high = self.min_val, self.max_val
-        if old_low.item() == float("inf") and old_high.item() == float("-inf"):
-            self._keep(torch.histc(x, self.bins, min=float(low), max=float(high)), low, high)
+        if x.numel() == 0:
             return x_orig
-        low, high = torch.min(low, old_low), torch.max(high, old_high)
+        low, high = self._joined(*torch.aminmax(x))
         counts = torch.histc(x, self.bins, min=float(low), max=float(high))
-        if torch.equal(low, old_low) and torch.equal(high, old_high):
-            self._keep(self.histogram + counts, low, high)
-        else:
-            self._keep(self._combined(counts, low, high), low, high)
+        if self._has_seen:
+            stays = torch.equal(low, self.min_val) and torch.equal(high, self.max_val)
+            counts = self.histogram + counts if stays else self._combined(counts, low, high)
+        for kept, now in ((self.histogram, counts), (self.min_val, low), (self.max_val, high)):
+            kept.copy_(now)
         return x_orig
-
-    def _keep(self, counts: Tensor, low: Tensor, high: Tensor) -> None:
-        self.histogram.copy_(counts)
-        self.min_val.copy_(low)
-        self.max_val.copy_(high)
 
     def _combined(self, counts: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """Counts over a wider range and those that were kept: each bin is cut into pieces, which
@@ -103,8 +84,8 @@ class HistogramObserver(UniformQuantizationObserverBase):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point)"""
-        if self.min_val.item() == float("inf") and self.max_val.item() == float("-inf"):
-            return self._calculate_qparams(self.min_val, self.max_val)
+        if not self._has_seen:
+            return super().calculate_qparams()
         if self.bins != len(self.histogram):
             raise AssertionError(
                 "The number of bins in histogram should be equal to the number of bins supplied "
@@ -114,74 +95,47 @@ class HistogramObserver(UniformQuantizationObserverBase):
 
     def _non_linear_param_search(self) -> tuple[Tensor, Tensor]:
         """The ends of the range that rounding changes least."""
-        counts = self.histogram.numpy()
-        low, high = np.float32(self.min_val.item()), np.float32(self.max_val.item())
-        width = (high - low) / np.float32(self.bins)
-        first, last = _search(counts, width, self.bins, self.dst_nbins)
-        ends = low + width * np.float32(first), low + width * np.float32(last + 1)
-        return torch.tensor(float(ends[0])), torch.tensor(float(ends[1]))
-
-    def reset_min_max_vals(self) -> None:
-        self.histogram.zero_()
-        self.min_val.copy_(torch.tensor(float("inf")))
-        self.max_val.copy_(torch.tensor(float("-inf")))
-
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}"
+        width = (self.max_val - self.min_val) / self.bins
+        first, last = _search(self.histogram, width, self.dst_nbins)
+        return self.min_val + width * first, self.min_val + width * (last + 1)
 
 
-def _search(counts, width, bins, levels):
+def _search(counts: Tensor, width: Tensor, levels: int) -> tuple[int, int]:
     """(first, last) bin of the range that is best."""
-    total = counts.sum(dtype=np.float32)
-    sums = np.cumsum(counts, dtype=np.float32)
+    total, sums = counts.sum().item(), counts.cumsum(0).tolist()
     alpha, beta = 0.0, 1.0
-    first, last, best = 0, bins - 1, np.inf
+    kept, best = (0, len(sums) - 1), math.inf
+    places = torch.arange(len(sums), dtype=torch.float32)
     while alpha < beta:
-        further, nearer = alpha + _STEP, beta - _STEP
-        left, right = _moved(sums, total, first, last, further, nearer)
-        next_first, next_last = first, last
+        first, last = kept
+        # how far an end may move so that the weight outside stays below what is allowed
+        left = bisect_left(sums, _product(alpha + _STEP, total), first, last)
+        right = bisect_right(sums, _product(beta - _STEP, total), first + 1, last + 1) - 1
         if left - first > last - right:
-            next_first, alpha = left, further
+            tried, alpha = (left, last), alpha + _STEP
         else:
-            next_last, beta = right, nearer
-        if (next_first, next_last) == (first, last):
-            continue
-        error = _error(counts, width, next_first, next_last, levels)
-        if error > best:
-            break
-        best, first, last = error, next_first, next_last
-    return first, last
+            tried, beta = (first, right), beta - _STEP
+        if tried != kept:
+            error = _error(counts, places, width, *tried, levels)
+            if error > best:
+                break
+            best, kept = error, tried
+    return kept
 
 
-def _moved(sums, total, first, last, further, nearer):
-    """How far the ends may move so that the weight outside stays below what is allowed."""
-    left, right = first, last
-    low, high = np.float32(further) * total, np.float32(nearer) * total
-    while left < last and sums[left] < low:
-        left += 1
-    while right > first and sums[right] > high:
-        right -= 1
-    return left, right
+def _product(share: float, total: float) -> float:
+    """In float32, as tensors multiply."""
+    (share,) = _FLOAT.unpack(_FLOAT.pack(share))
+    return _FLOAT.unpack(_FLOAT.pack(share * total))[0]
 
 
-def _error(counts, width, first, last, levels):
+_FLOAT = struct.Struct("f")
+
+
+def _error(counts, places, width, first, last, levels):
     """What rounding to levels over a part of the bins changes, squared and weighed."""
-    step = width * np.float32(last - first + 1) / np.float32(levels)
+    step = (width * (last - first + 1) / levels).item()
     if step == 0.0:
         return 0.0
-    bins = np.arange(len(counts), dtype=np.float32)
-    begin = (bins - first) * width
-    end = begin + width
-    first_level = np.clip(np.floor(begin / step), 0, levels - 1)
-    last_level = np.clip(np.floor(end / step), 0, levels - 1)
-    density = counts / width
-    half = step / np.float32(2)
-    change = _cubed(begin - (first_level + np.float32(0.5)) * step, half, density)
-    change = change + (last_level - first_level - 1) * _cubed(-half, half, density)
-    change = change + _cubed(-half, end - (last_level * step + half), density)
-    return change.sum(dtype=np.float32)
-
-
-def _cubed(begin, end, density):
-    """The integral of a square between two distances from a level."""
-    return density * ((end * end * end - begin * begin * begin) / np.float32(3))
+    changes = rows.rounding_error(counts, places - first, width.item(), step, float(levels))
+    return changes.sum().item()

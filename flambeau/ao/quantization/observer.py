@@ -6,21 +6,27 @@ from typing import Any
 import flambeau as torch
 from flambeau import Tensor, nn
 from flambeau.ao.quantization.histogram import HistogramObserver
-from flambeau.ao.quantization.observer_base import ObserverBase, UniformQuantizationObserverBase
-from flambeau.ao.quantization.partials import PartialWrapper
-from flambeau.ao.quantization.utils import EPS, is_per_channel, is_per_tensor
+from flambeau.ao.quantization.observer_base import (
+    Follower,
+    ObserverBase,
+    RangeObserver,
+    UniformQuantizationObserverBase,
+)
+from flambeau.ao.quantization.partials import PartialWrapper, described
+from flambeau.ao.quantization.utils import EPS, PER_CHANNEL, PER_TENSOR
 
 _PartialWrapper = PartialWrapper
-
-
 _UniformQuantizationObserverBase = UniformQuantizationObserverBase
+HistogramObserver.__module__ = __name__
 
 
-class MinMaxObserver(UniformQuantizationObserverBase):
+class MinMaxObserver(RangeObserver):
     """The least and the largest number of all that passed."""
 
-    min_val: Tensor
-    max_val: Tensor
+    _schemes = PER_TENSOR
+    _refusal = NotImplementedError(
+        "{kind}'s qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine."
+    )
 
     def __init__(
         self,
@@ -34,43 +40,24 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not is_per_tensor(qscheme):
-            raise NotImplementedError(
-                "MinMaxObserver's qscheme only support torch.per_tensor_symmetric "
-                "and torch.per_tensor_affine."
-            )
-        super().__init__(
-            dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic,
-            **kwargs,
-        )  # fmt: skip
-        self.register_buffer("min_val", torch.tensor(float("inf")))
-        self.register_buffer("max_val", torch.tensor(float("-inf")))
-        if qscheme is torch.per_tensor_symmetric and reduce_range and dtype is torch.quint8:
+        bounds = reduce_range, quant_min, quant_max, factory_kwargs
+        super().__init__(dtype, qscheme, *bounds, eps, is_dynamic, **kwargs)
+        if reduce_range and (dtype, qscheme) == (torch.quint8, torch.per_tensor_symmetric):
             raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
-
-    def forward(self, x_orig: Tensor) -> Tensor:
-        """Look at a tensor."""
-        if x_orig.numel() == 0:
-            return x_orig
-        low, high = torch.aminmax(x_orig.detach().to(self.min_val.dtype))
-        self.min_val.copy_(torch.min(low, self.min_val))
-        self.max_val.copy_(torch.max(high, self.max_val))
-        return x_orig
-
-    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scale, zero point)"""
-        return self._calculate_qparams(self.min_val, self.max_val)
-
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}"
+        self._start()
 
     def reset_min_max_vals(self) -> None:
-        self.min_val.copy_(torch.tensor(float("inf")))
-        self.max_val.copy_(torch.tensor(float("-inf")))
+        self.min_val.fill_(torch.inf)
+        self.max_val.fill_(-torch.inf)
 
 
-class MovingAverageMinMaxObserver(MinMaxObserver):
+class MovingAverageMinMaxObserver(Follower, MinMaxObserver):
     """Ends of the range that follow those of what passes, slowly."""
+
+    _refusal = NotImplementedError(
+        "{kind}'s qscheme only support torch.per_tensor_symmetric and torch.per_tensor_affine. "
+        "but got: {scheme}"
+    )
 
     def __init__(
         self,
@@ -84,41 +71,25 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not is_per_tensor(qscheme):
-            raise NotImplementedError(
-                "MovingAverageMinMaxObserver's qscheme only support "
-                f"torch.per_tensor_symmetric and torch.per_tensor_affine. but got: {qscheme}"
-            )
-        self.averaging_constant = averaging_constant
-        if is_dynamic and averaging_constant != 1:
+        bounds = reduce_range, quant_min, quant_max
+        super().__init__(dtype, qscheme, *bounds, eps=eps, is_dynamic=is_dynamic, **kwargs)
+        if self.is_dynamic and averaging_constant != 1:
             raise NotImplementedError(
                 "MovingAverageMinMaxObserver doesn't support dynamic quantization for "
                 f"averaging constant of {averaging_constant}"
             )
-        super().__init__(
-            dtype=dtype, qscheme=qscheme, reduce_range=reduce_range, quant_min=quant_min,
-            quant_max=quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs,
-        )  # fmt: skip
-
-    def forward(self, x_orig: Tensor) -> Tensor:
-        if x_orig.numel() == 0:
-            return x_orig
-        low, high = torch.aminmax(x_orig.detach().to(self.min_val.dtype))
-        if self.min_val.item() == float("inf") and self.max_val.item() == float("-inf"):
-            self.min_val.copy_(low)
-            self.max_val.copy_(high)
-            return x_orig
-        share = self.averaging_constant
-        self.min_val.copy_(self.min_val + share * (low - self.min_val))
-        self.max_val.copy_(self.max_val + share * (high - self.max_val))
-        return x_orig
+        self.averaging_constant = averaging_constant
 
 
-class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
+class PerChannelMinMaxObserver(RangeObserver):
     """The least and the largest number of every channel."""
 
-    min_val: Tensor
-    max_val: Tensor
+    _schemes = PER_CHANNEL
+    _refusal = NotImplementedError(
+        "{kind}'s qscheme only support torch.per_channel_symmetric, torch.per_channel_affine "
+        "and torch.per_channel_affine_float_qparams."
+    )
+    _always_static = True
 
     def __init__(
         self,
@@ -133,60 +104,31 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if not is_per_channel(qscheme):
-            raise NotImplementedError(
-                "PerChannelMinMaxObserver's qscheme only support torch.per_channel_symmetric, "
-                "torch.per_channel_affine and torch.per_channel_affine_float_qparams."
-            )
-        if is_dynamic:
-            raise NotImplementedError(
-                "PerChannelMinMaxObserver doesn't support dynamic quantization"
-            )
-        super().__init__(
-            dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic,
-            **kwargs,
-        )  # fmt: skip
+        bounds = reduce_range, quant_min, quant_max, factory_kwargs
+        super().__init__(dtype, qscheme, *bounds, eps, is_dynamic, **kwargs)
         self.ch_axis = ch_axis
-        self.register_buffer("min_val", torch.tensor([]))
-        self.register_buffer("max_val", torch.tensor([]))
+        self._start(0)
 
-    def _ends(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        rows = x.detach().to(self.min_val.dtype).movedim(self.ch_axis, 0).flatten(1)
-        return rows.amin(1), rows.amax(1)
-
-    def forward(self, x_orig: Tensor) -> Tensor:
-        """Look at a tensor."""
-        if x_orig.numel() == 0:
-            return x_orig
-        self._keep(*self._ends(x_orig))
-        return x_orig
-
-    def _keep(self, low: Tensor, high: Tensor) -> None:
-        if self.min_val.numel():
-            low, high = torch.min(low, self.min_val), torch.max(high, self.max_val)
-        self.min_val.resize_(low.shape).copy_(low)
-        self.max_val.resize_(high.shape).copy_(high)
-
-    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """(scales, zero points)"""
-        return self._calculate_qparams(self.min_val, self.max_val)
-
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}"
+    def _ends(self, x: Tensor) -> Any:
+        return torch.aminmax(x.movedim(self.ch_axis, 0).flatten(1), dim=1)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
-        for name in ("min_val", "max_val"):
-            given = state_dict.get(prefix + name)
-            if given is not None:
-                getattr(self, name).resize_(given.shape)
+        grow_to_fit(self, state_dict, prefix, ("min_val", "max_val"))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def reset_min_max_vals(self) -> None:
-        self.min_val = torch.rand(0)
-        self.max_val = torch.rand(0)
+        self.min_val, self.max_val = torch.rand(0), torch.rand(0)
 
 
-class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
+def grow_to_fit(module: nn.Module, state: Any, prefix: str, names: tuple) -> None:
+    """Buffers whose sizes only a state dict knows get these sizes."""
+    for name in names:
+        given = state.get(prefix + name)
+        if given is not None:
+            getattr(module, name).resize_(given.shape)
+
+
+class MovingAveragePerChannelMinMaxObserver(Follower, PerChannelMinMaxObserver):
     """The same, following slowly."""
 
     def __init__(
@@ -202,23 +144,9 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if is_dynamic:
-            raise NotImplementedError(
-                "MovingAveragePerChannelMinMaxObserver doesn't support dynamic quantization"
-            )
-        super().__init__(
-            ch_axis=ch_axis, dtype=dtype, qscheme=qscheme, reduce_range=reduce_range,
-            quant_min=quant_min, quant_max=quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs,
-        )  # fmt: skip
+        bounds = reduce_range, quant_min, quant_max
+        super().__init__(ch_axis, dtype, qscheme, *bounds, None, eps, is_dynamic, **kwargs)
         self.averaging_constant = averaging_constant
-
-    def _keep(self, low: Tensor, high: Tensor) -> None:
-        if self.min_val.numel():
-            share = self.averaging_constant
-            low = self.min_val + share * (low - self.min_val)
-            high = self.max_val + share * (high - self.max_val)
-        self.min_val.resize_(low.shape).copy_(low)
-        self.max_val.resize_(high.shape).copy_(high)
 
 
 class FixedQParamsObserver(ObserverBase):
@@ -240,10 +168,11 @@ class FixedQParamsObserver(ObserverBase):
     ) -> None:
         if is_dynamic:
             raise NotImplementedError("FixedQParamsObserver doesn't support dynamic quantization")
-        super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
-        self.quant_min, self.quant_max, self.qscheme = quant_min, quant_max, qscheme
-        self.register_buffer("scale", torch.tensor([scale], dtype=torch.float))
-        self.register_buffer("zero_point", torch.tensor([zero_point], dtype=torch.int))
+        ObserverBase.__init__(self, dtype, **kwargs)
+        vars(self).update(qscheme=qscheme, quant_min=quant_min, quant_max=quant_max)
+        known = {"scale": (scale, torch.float32), "zero_point": (zero_point, torch.int32)}
+        for name, (value, kind) in known.items():
+            self.register_buffer(name, torch.full((1,), value, dtype=kind))
 
     def forward(self, X: Tensor) -> Tensor:
         return X
@@ -277,12 +206,11 @@ class PlaceholderObserver(_Unasked):
         eps: float | None = None,
         is_dynamic: bool = False,
     ) -> None:
-        super().__init__(dtype=dtype, is_dynamic=is_dynamic)
-        self.qscheme = torch.per_tensor_affine if qscheme is None else qscheme
-        self.quant_min, self.quant_max, self.eps = quant_min, quant_max, eps
+        _Unasked.__init__(self, dtype, is_dynamic or bool(compute_dtype))
         self.custom_op = custom_op_name
-        if compute_dtype:
-            self.is_dynamic = True
+        scheme = qscheme or torch.per_tensor_affine
+        least = EPS if eps is None else eps
+        vars(self).update(qscheme=scheme, eps=least, quant_min=quant_min, quant_max=quant_max)
 
     def extra_repr(self) -> str:
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
@@ -292,7 +220,7 @@ class RecordingObserver(_Unasked):
     """Keeps what passes."""
 
     def __init__(self, dtype: Any = torch.quint8) -> None:
-        super().__init__(dtype=dtype, is_dynamic=False)
+        _Unasked.__init__(self, dtype)
         self.tensor_val: list[Tensor] = []
 
     def forward(self, x: Tensor) -> Tensor:
@@ -307,7 +235,7 @@ class NoopObserver(_Unasked):
     """Observes nothing."""
 
     def __init__(self, dtype: Any = torch.float16, custom_op_name: str = "") -> None:
-        super().__init__(dtype=dtype, is_dynamic=False)
+        _Unasked.__init__(self, dtype)
         self.custom_op = custom_op_name
 
 
@@ -315,50 +243,35 @@ class ReuseInputObserver(_Unasked):
     """For ops whose results have the scale of their inputs."""
 
     def __init__(self) -> None:
-        super().__init__(torch.quint8, is_dynamic=False)
+        _Unasked.__init__(self, torch.quint8)
 
 
-# -- as they are usually asked for -----------------------------------------------------------------
+# -- as they are usually asked for (`partials.described` reads the words) --------------------------
 
-_SMALL = 2**-12
-default_observer = MinMaxObserver.with_args(quant_min=0, quant_max=127)
+default_observer = described(MinMaxObserver, "0..127")
+default_histogram_observer = described(HistogramObserver, "0..127")
 default_placeholder_observer = PlaceholderObserver
+default_dynamic_quant_observer = described(PlaceholderObserver, "quint8 0..255 dynamic")
 default_debug_observer = RecordingObserver
-default_weight_observer = MinMaxObserver.with_args(
-    dtype=torch.qint8, qscheme=torch.per_tensor_symmetric
+default_reuse_input_observer = ReuseInputObserver
+
+default_weight_observer = described(MinMaxObserver, "qint8 symmetric")
+weight_observer_range_neg_127_to_127 = described(MinMaxObserver, "qint8 symmetric -127..127 coarse")
+default_per_channel_weight_observer = described(PerChannelMinMaxObserver, "qint8 channels")
+per_channel_weight_observer_range_neg_127_to_127 = described(
+    PerChannelMinMaxObserver, "qint8 channels -127..127 coarse"
 )
-weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(
-    dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, quant_min=-127, quant_max=127, eps=_SMALL
+default_float_qparams_observer = described(PerChannelMinMaxObserver, "quint8 rows axis=0")
+default_float_qparams_observer_4bit = described(PerChannelMinMaxObserver, "quint4x2 rows axis=0")
+
+default_fixed_qparams_range_neg1to1_observer = described(
+    FixedQParamsObserver, "scale=0.0078125 zero=128 quint8 0..255"
 )
-default_histogram_observer = HistogramObserver.with_args(quant_min=0, quant_max=127)
-default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(
-    dtype=torch.qint8, qscheme=torch.per_channel_symmetric
-)
-per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(
-    dtype=torch.qint8,
-    qscheme=torch.per_channel_symmetric,
-    quant_min=-127,
-    quant_max=127,
-    eps=_SMALL,
-)
-default_dynamic_quant_observer = PlaceholderObserver.with_args(
-    dtype=torch.quint8, quant_min=0, quant_max=255, is_dynamic=True
-)
-default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
-    dtype=torch.quint8, qscheme=torch.per_channel_affine_float_qparams, ch_axis=0
-)
-default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(
-    dtype=torch.quint4x2, qscheme=torch.per_channel_affine_float_qparams, ch_axis=0
-)
-default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(
-    scale=2.0 / 256.0, zero_point=128, dtype=torch.quint8, quant_min=0, quant_max=255
-)
-default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(
-    scale=1.0 / 256.0, zero_point=0, dtype=torch.quint8, quant_min=0, quant_max=255
+default_fixed_qparams_range_0to1_observer = described(
+    FixedQParamsObserver, "scale=0.00390625 zero=0 quint8 0..255"
 )
 default_symmetric_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer
 default_affine_fixed_qparams_observer = default_fixed_qparams_range_0to1_observer
-default_reuse_input_observer = ReuseInputObserver
 
 
 # -- their state -----------------------------------------------------------------------------------
@@ -376,18 +289,15 @@ def get_observer_state_dict(mod: nn.Module) -> OrderedDict:
 
 def load_observer_state_dict(mod: nn.Module, obs_dict: dict) -> None:
     """Let the observers of a module have seen that."""
-    missing: list = []
-    unexpected: list = []
+    trouble: dict[str, list] = {"Missing": [], "Unexpected": []}
     for name, module in mod.named_modules():
-        prefix = name + "."
-        if _is_observer_state(prefix):
-            module._load_from_state_dict(obs_dict, prefix, {}, False, missing, unexpected, [])
-    for key in missing:
-        if _is_observer_state(key):
-            raise Exception(f"Missing keys for observer {key} in state_dict")
-    for key in unexpected:
-        if _is_observer_state(key):
-            raise Exception(f"Unexpected keys for observer {key} in state_dict")
+        if _is_observer_state(name + "."):
+            module._load_from_state_dict(
+                obs_dict, name + ".", {}, False, *trouble.values(), []
+            )  # fmt: skip
+    for word, keys in trouble.items():
+        for key in filter(_is_observer_state, keys):
+            raise Exception(f"{word} keys for observer {key} in state_dict")
 
 
 def _is_activation_post_process(module: Any) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import flambeau as torch
+
 
 class PartialWrapper:
     """A class to be instantiated later; some arguments are known now, some when it is called."""
@@ -52,3 +54,39 @@ def with_args(cls_or_self: Any, **kwargs: Any) -> PartialWrapper:
 def with_callable_args(cls_or_self: Any, **kwargs: Callable) -> PartialWrapper:
     """A class with arguments that functions give when it is called."""
     return with_args(cls_or_self).with_callable_args(**kwargs)
+
+
+# Words by which `described` knows arguments; an argument is written as in PyTorch's texts.
+_WORDS: dict[str, dict[str, Any]] = {
+    "affine": {"qscheme": torch.per_tensor_affine},
+    "symmetric": {"qscheme": torch.per_tensor_symmetric},
+    "channels": {"qscheme": torch.per_channel_symmetric},
+    "rows": {"qscheme": torch.per_channel_affine_float_qparams},
+    "dynamic": {"is_dynamic": True},
+    "latest": {"averaging_constant": 1},  # the range is that of the last tensor
+    "coarse": {"eps": 2**-12},
+    "halved": {"reduce_range": True},
+    "whole": {"reduce_range": False},
+}
+_NUMBERS: dict[str, tuple[str, Callable]] = {
+    "scale": ("scale", float),
+    "zero": ("zero_point", int),
+    "axis": ("ch_axis", int),
+}
+
+
+def described(kind: Any, words: str = "", **more: Any) -> PartialWrapper:
+    """A class with the arguments that some words stand for, in their order: "qint8 symmetric"."""
+    for word in words.split():
+        key, _, number = word.partition("=")
+        low, _, high = word.partition("..")
+        if word in _WORDS:
+            more.update(_WORDS[word])
+        elif number:
+            name, of = _NUMBERS[key]
+            more[name] = of(number)
+        elif high:
+            more.update(quant_min=int(low), quant_max=int(high))
+        else:
+            more["dtype"] = getattr(torch, word)
+    return kind.with_args(**more)

@@ -26,15 +26,32 @@ _ZERO_TO_ONE: Any = (nn.Hardsigmoid, _F.hardsigmoid, "hardsigmoid", "hardsigmoid
 _AROUND_ZERO: Any = (nn.Tanh, torch.tanh, "tanh", "tanh_")
 
 
+# The tables of a mapping, from the least particular to the most, and the length of their keys.
+_KEYS = {
+    "object_type": 1,
+    "module_name_regex": 1,
+    "module_name": 1,
+    "module_name_object_type_order": 3,
+}
+
+
 class QConfigMapping:
     """From the least particular to the most: all, by type, by pattern of names, by name."""
 
+    global_qconfig: QConfigAny
+    object_type_qconfigs: OrderedDict[Any, QConfigAny]
+    module_name_regex_qconfigs: OrderedDict[str, QConfigAny]
+    module_name_qconfigs: OrderedDict[str, QConfigAny]
+    module_name_object_type_order_qconfigs: OrderedDict[tuple, QConfigAny]
+
     def __init__(self) -> None:
-        self.global_qconfig: QConfigAny = None
-        self.object_type_qconfigs: OrderedDict[Any, QConfigAny] = OrderedDict()
-        self.module_name_regex_qconfigs: OrderedDict[str, QConfigAny] = OrderedDict()
-        self.module_name_qconfigs: OrderedDict[str, QConfigAny] = OrderedDict()
-        self.module_name_object_type_order_qconfigs: OrderedDict = OrderedDict()
+        self.global_qconfig = None
+        for name in _KEYS:
+            setattr(self, name + "_qconfigs", OrderedDict())
+
+    def _put(self, table: str, key: Any, qconfig: QConfigAny) -> "QConfigMapping":
+        getattr(self, table + "_qconfigs")[key] = qconfig
+        return self
 
     def set_global(self, global_qconfig: QConfigAny) -> "QConfigMapping":
         self.global_qconfig = global_qconfig
@@ -42,50 +59,38 @@ class QConfigMapping:
 
     def set_object_type(self, object_type: Any, qconfig: QConfigAny) -> "QConfigMapping":
         """For a class of modules, a function, or a method by its name."""
-        self.object_type_qconfigs[object_type] = qconfig
-        return self
+        return self._put("object_type", object_type, qconfig)
 
     def set_module_name_regex(
         self, module_name_regex: str, qconfig: QConfigAny
     ) -> "QConfigMapping":
-        self.module_name_regex_qconfigs[module_name_regex] = qconfig
-        return self
+        return self._put("module_name_regex", module_name_regex, qconfig)
 
     def set_module_name(self, module_name: str, qconfig: QConfigAny) -> "QConfigMapping":
-        self.module_name_qconfigs[module_name] = qconfig
-        return self
+        return self._put("module_name", module_name, qconfig)
 
     def set_module_name_object_type_order(
         self, module_name: str, object_type: Any, index: int, qconfig: QConfigAny
     ) -> "QConfigMapping":
-        self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
-        return self
+        return self._put(
+            "module_name_object_type_order", (module_name, object_type, index), qconfig
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The older form."""
-        order = self.module_name_object_type_order_qconfigs
-        return {
-            "": self.global_qconfig,
-            "object_type": list(self.object_type_qconfigs.items()),
-            "module_name_regex": list(self.module_name_regex_qconfigs.items()),
-            "module_name": list(self.module_name_qconfigs.items()),
-            "module_name_object_type_order": [(*key, value) for key, value in order.items()],
-        }
+        found: dict[str, Any] = {"": self.global_qconfig}
+        for name, length in _KEYS.items():
+            pairs = getattr(self, name + "_qconfigs").items()
+            found[name] = [(*(key if length > 1 else (key,)), value) for key, value in pairs]
+        return found
 
     @classmethod
     def from_dict(cls, qconfig_dict: dict[str, Any]) -> "QConfigMapping":
         """From the older form."""
-        found = cls()
-        if "" in qconfig_dict:
-            found.set_global(qconfig_dict[""])
-        for kind, qconfig in qconfig_dict.get("object_type", []):
-            found.set_object_type(kind, qconfig)
-        for name, qconfig in qconfig_dict.get("module_name_regex", []):
-            found.set_module_name_regex(name, qconfig)
-        for name, qconfig in qconfig_dict.get("module_name", []):
-            found.set_module_name(name, qconfig)
-        for name, kind, k, qconfig in qconfig_dict.get("module_name_object_type_order", []):
-            found.set_module_name_object_type_order(name, kind, k, qconfig)
+        found = cls().set_global(qconfig_dict.get(""))
+        for name, length in _KEYS.items():
+            for *key, qconfig in qconfig_dict.get(name, ()):
+                found._put(name, tuple(key) if length > 1 else key[0], qconfig)
         return found
 
     def __repr__(self) -> str:

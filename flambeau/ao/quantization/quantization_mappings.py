@@ -14,61 +14,60 @@ from flambeau import nn
 from flambeau.ao.quantization import fake_quantize as fq
 from flambeau.ao.quantization.stubs import DeQuantStub, QuantStub
 
-_NAMES = (
-    "BatchNorm2d BatchNorm3d Dropout Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d "
-    "ConvTranspose3d ELU Embedding EmbeddingBag GroupNorm Hardswish InstanceNorm1d InstanceNorm2d "
-    "InstanceNorm3d LayerNorm LeakyReLU Linear ReLU6 PReLU"
-).split()
-_FUSED = "BNReLU2d BNReLU3d ConvReLU1d ConvReLU2d ConvReLU3d LinearReLU LinearLeakyReLU LinearTanh"
+_Plain = nn.modules.linear.NonDynamicallyQuantizableLinear  # the one inside of attention
+
+
+def _same_names(source: Any, target: Any, names: str) -> dict:
+    """Classes of one module and those that are called alike in another; # is 1, 2 and 3."""
+    whole = [n.replace("#", k) for n in names.split() for k in ("123" if "#" in n else "1")]
+    return {getattr(source, name): getattr(target, name) for name in whole}
+
+
+def _other_names(source: Any, target: Any, pairs: str) -> dict:
+    """The same with names of two kinds: "ConvBn#d:Conv#d"."""
+    found = {}
+    for pair in pairs.split():
+        left, right = pair.split(":")
+        for k in "123" if "#" in pair else "1":
+            found[getattr(source, left.replace("#", k))] = getattr(target, right.replace("#", k))
+    return found
+
 
 DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict = {
     QuantStub: nnq.Quantize,
     DeQuantStub: nnq.DeQuantize,
-    **{getattr(nn, name): getattr(nnq, name) for name in _NAMES},
-    nn.modules.linear.NonDynamicallyQuantizableLinear: nnq.Linear,
+    **_same_names(
+        nn, nnq,
+        "BatchNorm2d BatchNorm3d Dropout Conv#d ConvTranspose#d ELU Embedding EmbeddingBag "
+        "GroupNorm Hardswish InstanceNorm#d LayerNorm LeakyReLU Linear ReLU6 PReLU",
+    ),
+    _Plain: nnq.Linear,
     nnq.FloatFunctional: nnq.QFunctional,
-    **{getattr(nni, name): getattr(nniq, name) for name in _FUSED.split()},
-    **{getattr(nniqat, f"ConvBn{n}d"): getattr(nnq, f"Conv{n}d") for n in (1, 2, 3)},
-    **{getattr(nniqat, f"ConvBnReLU{n}d"): getattr(nniq, f"ConvReLU{n}d") for n in (1, 2, 3)},
-    **{getattr(nniqat, f"ConvReLU{n}d"): getattr(nniq, f"ConvReLU{n}d") for n in (1, 2, 3)},
-    nniqat.LinearReLU: nniq.LinearReLU,
-    nniqat.LinearBn1d: nnq.Linear,
-    nnqat.Linear: nnq.Linear,
-    **{getattr(nnqat, f"Conv{n}d"): getattr(nnq, f"Conv{n}d") for n in (1, 2, 3)},
-    nnqat.Embedding: nnq.Embedding,
-    nnqat.EmbeddingBag: nnq.EmbeddingBag,
-}
+    **_same_names(
+        nni, nniq, "BNReLU2d BNReLU3d ConvReLU#d LinearReLU LinearLeakyReLU LinearTanh"
+    ),
+    **_other_names(nniqat, nnq, "ConvBn#d:Conv#d LinearBn1d:Linear"),
+    **_other_names(nniqat, nniq, "ConvBnReLU#d:ConvReLU#d"),
+    **_same_names(nniqat, nniq, "ConvReLU#d LinearReLU"),
+    **_same_names(nnqat, nnq, "Linear Conv#d Embedding EmbeddingBag"),
+}  # fmt: skip
 DEFAULT_QAT_MODULE_MAPPINGS: dict = {
-    nn.Conv2d: nnqat.Conv2d,
-    nn.Conv3d: nnqat.Conv3d,
-    nn.Linear: nnqat.Linear,
-    nn.modules.linear.NonDynamicallyQuantizableLinear: nnqat.Linear,
-    **{
-        getattr(nni, name): getattr(nniqat, name)
-        for name in (
-            "ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d ConvReLU2d "
-            "ConvReLU3d LinearReLU LinearBn1d"
-        ).split()
-    },
+    **_same_names(nn, nnqat, "Conv2d Conv3d Linear"),
+    _Plain: nnqat.Linear,
+    **_same_names(nni, nniqat, "ConvBn#d ConvBnReLU#d ConvReLU2d ConvReLU3d LinearReLU LinearBn1d"),
 }
 DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict = {
-    nn.GRUCell: nnqd.GRUCell,
-    nn.Linear: nnqd.Linear,
+    **_same_names(nn, nnqd, "Linear LSTM GRU LSTMCell GRUCell RNNCell"),
+    **_same_names(nn, nnq, "Embedding EmbeddingBag"),
     nnqat.Linear: nnqd.Linear,
-    nn.modules.linear.NonDynamicallyQuantizableLinear: nnqd.Linear,
-    nn.LSTM: nnqd.LSTM,
-    nn.GRU: nnqd.GRU,
-    nn.LSTMCell: nnqd.LSTMCell,
-    nn.RNNCell: nnqd.RNNCell,
+    _Plain: nnqd.Linear,
     nni.LinearReLU: nniqd.LinearReLU,
-    nn.EmbeddingBag: nnq.EmbeddingBag,
-    nn.Embedding: nnq.Embedding,
 }
 DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict = {
-    nn.Hardsigmoid: fq.default_fixed_qparams_range_0to1_fake_quant,
-    nn.Sigmoid: fq.default_fixed_qparams_range_0to1_fake_quant,
-    nn.Softmax: fq.default_fixed_qparams_range_0to1_fake_quant,
     nn.Tanh: fq.default_fixed_qparams_range_neg1to1_fake_quant,
+    **dict.fromkeys(
+        (nn.Sigmoid, nn.Softmax, nn.Hardsigmoid), fq.default_fixed_qparams_range_0to1_fake_quant
+    ),
 }
 
 
@@ -98,47 +97,40 @@ def get_embedding_static_quant_module_mappings() -> dict:
     return get_default_static_quant_module_mappings()
 
 
+_TABLES = (
+    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+    DEFAULT_QAT_MODULE_MAPPINGS,
+    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+)
+
+
 def get_default_qconfig_propagation_list() -> set:
     """Modules that get the QConfig of the module they are in."""
-    return {
-        *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
-        *DEFAULT_QAT_MODULE_MAPPINGS,
-        *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
-        nn.Sequential,
-    }
+    return {nn.Sequential}.union(*_TABLES)
 
 
 def get_default_compare_output_module_list() -> set:
     """Modules whose results the comparison tools look at."""
-    return {
-        *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS.values(),
-        *DEFAULT_QAT_MODULE_MAPPINGS.values(),
-        *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS.values(),
-        *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
-        *DEFAULT_QAT_MODULE_MAPPINGS,
-        *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
-    }
+    return set().union(*_TABLES, *(table.values() for table in _TABLES))
+
+
+def _class_for(float_module_class: Any, table: dict, more: dict | None) -> Any:
+    found = (more or {}).get(float_module_class) or table.get(float_module_class)
+    if found is None:
+        raise AssertionError(
+            f"Floating point module class {float_module_class} does not have a corresponding "
+            "quantized module class"
+        )
+    return found
 
 
 def get_static_quant_module_class(
     float_module_class: Any, additional_static_quant_mapping: Any = None, is_reference: bool = False
 ) -> Any:
-    found = {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **(additional_static_quant_mapping or {})}
-    if float_module_class not in found:
-        raise AssertionError(
-            f"Floating point module class {float_module_class} does not have a corresponding "
-            "quantized module class"
-        )
-    return found[float_module_class]
+    return _class_for(float_module_class, _TABLES[0], additional_static_quant_mapping)
 
 
 def get_dynamic_quant_module_class(
     float_module_class: Any, additional_dynamic_quant_mapping: Any = None
 ) -> Any:
-    found = {**DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, **(additional_dynamic_quant_mapping or {})}
-    if float_module_class not in found:
-        raise AssertionError(
-            f"Floating point module class {float_module_class} does not have a corresponding "
-            "quantized module class"
-        )
-    return found[float_module_class]
+    return _class_for(float_module_class, _TABLES[2], additional_dynamic_quant_mapping)

@@ -26,10 +26,18 @@ __all__ = [
 
 
 def get_default_custom_config_dict() -> dict:
-    """Modules of one's own that are observed and quantized as a whole; none by default."""
+    """Modules that are observed and quantized as a whole."""
+    from flambeau.ao.nn import quantizable
+
+    observed = {
+        nn.LSTM: quantizable.LSTM,
+        nn.MultiheadAttention: quantizable.MultiheadAttention,
+    }
     return {
-        "float_to_observed_custom_module_class": {},
-        "observed_to_quantized_custom_module_class": {},
+        "float_to_observed_custom_module_class": observed,
+        "observed_to_quantized_custom_module_class": {
+            kind: getattr(nnq, kind.__name__) for kind in observed.values()
+        },
     }
 
 
@@ -106,8 +114,7 @@ def prepare(
 ) -> nn.Module:
     """A model that observes what passes between its modules."""
     custom = prepare_custom_config_dict or get_default_custom_config_dict()
-    if not inplace:
-        model = copy.deepcopy(model)
+    model = _worked_on(model, inplace)
     kinds = set(allow_list) if allow_list is not None else (
         mappings.get_default_qconfig_propagation_list())  # fmt: skip
     propagate_qconfig_(model)
@@ -128,13 +135,12 @@ def prepare_qat(model: nn.Module, mapping: dict | None = None, inplace: bool = F
     """A model that trains as if it were quantized."""
     if not model.training:
         raise AssertionError("prepare_qat only works on models in training mode")
-    mapping = mapping or mappings.get_default_qat_module_mappings()
-    if not inplace:
-        model = copy.deepcopy(model)
-    propagate_qconfig_(model)
-    convert(model, mapping=mapping, inplace=True, remove_qconfig=False)
-    kinds = {*mapping.values(), *mappings.get_default_qconfig_propagation_list()}
-    return prepare(model, inplace=True, allow_list=kinds)
+    table = mapping or mappings.DEFAULT_QAT_MODULE_MAPPINGS
+    found = _worked_on(model, inplace)
+    propagate_qconfig_(found)
+    convert(found, table, inplace=True, remove_qconfig=False)
+    kinds = mappings.get_default_qconfig_propagation_list().union(table.values())
+    return prepare(found, inplace=True, allow_list=kinds)
 
 
 # -- converting ------------------------------------------------------------------------------------
@@ -190,14 +196,12 @@ def convert(
 ) -> nn.Module:
     """A model whose modules are exchanged for quantized ones."""
     custom = convert_custom_config_dict or get_default_custom_config_dict()
-    classes = custom.get("observed_to_quantized_custom_module_class", {})
-    if not inplace:
-        module = copy.deepcopy(module)
-    mapping = mapping or mappings.get_default_static_quant_module_mappings()
-    _convert(module, mapping, classes)
+    found = _worked_on(module, inplace)
+    table = mapping or mappings.DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+    _convert(found, table, custom.get("observed_to_quantized_custom_module_class", {}))
     if remove_qconfig:
-        _clean(module)
-    return module
+        _clean(found)
+    return found
 
 
 def _clean(module: nn.Module) -> None:
@@ -225,32 +229,28 @@ def add_quant_dequant(module: nn.Module) -> nn.Module:
     return module
 
 
+def _worked_on(model: nn.Module, inplace: bool) -> nn.Module:
+    """The model itself, or a copy that may be changed."""
+    return model if inplace else copy.deepcopy(model)
+
+
 def quantize(
     model: nn.Module, run_fn: Callable, run_args: Any, mapping: dict | None = None,
     inplace: bool = False,
 ) -> nn.Module:  # fmt: skip
     """Prepare, run a function on the model, convert."""
-    mapping = mapping or mappings.get_default_static_quant_module_mappings()
-    if not inplace:
-        model = copy.deepcopy(model)
-    model.eval()
-    prepare(model, inplace=True)
-    run_fn(model, *run_args)
-    convert(model, mapping, inplace=True)
-    return model
+    found = prepare(_worked_on(model, inplace).eval(), inplace=True)
+    run_fn(found, *run_args)
+    return convert(found, mapping, inplace=True)
 
 
 def quantize_qat(
     model: nn.Module, run_fn: Callable, run_args: Any, inplace: bool = False
 ) -> nn.Module:
     """The same by training."""
-    if not inplace:
-        model = copy.deepcopy(model)
-    model.train()
-    prepare_qat(model, inplace=True)
-    run_fn(model, *run_args)
-    convert(model, inplace=True)
-    return model
+    found = prepare_qat(_worked_on(model, inplace).train(), inplace=True)
+    run_fn(found, *run_args)
+    return convert(found, inplace=True)
 
 
 _DYNAMIC = (nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.RNNCell, nn.GRUCell)
@@ -264,13 +264,10 @@ def quantize_dynamic(
     inplace: bool = False,
 ) -> nn.Module:
     """A model whose layers have quantized weights and quantize inputs by their own range."""
-    qconfig_spec = _spec(qconfig_spec, dtype)
-    if not inplace:
-        model = copy.deepcopy(model)
-    model.eval()
-    propagate_qconfig_(model, qconfig_spec)
-    convert(model, mapping or mappings.get_default_dynamic_quant_module_mappings(), inplace=True)
-    return model
+    chosen = _spec(qconfig_spec, dtype)
+    found = _worked_on(model, inplace).eval()
+    propagate_qconfig_(found, chosen)
+    return convert(found, mapping or mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, inplace=True)
 
 
 def _spec(spec: Any, dtype: Any) -> dict:

@@ -14,6 +14,7 @@ from flambeau.eager.quantized import (
     quantized_over,
     quantizer_of,
     reciprocal,
+    summed,
 )
 from flambeau.eager.quantized_answers import requantized
 
@@ -31,6 +32,8 @@ def _scaled(out, scale, zero_point, dtype):
 def _sum(a, b, scale, zero_point, relu):
     if a.dtype is not b.dtype:
         raise RuntimeError("Add operands should have same data type.")
+    if a.dtype is not torch.qint32:
+        return summed(a, b, PerTensor(float(scale), int(zero_point)), relu)
     total = dequantized_by_vectors(a) + dequantized_by_vectors(b)
     return _scaled(total.relu_() if relu else total, scale, zero_point, a.dtype)
 

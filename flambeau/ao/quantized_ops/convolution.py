@@ -3,14 +3,17 @@
 Pictures are read with channels last, and given back so. Where there are edges to add, the picture
 is copied into a larger one filled with its zero point; then a patch is a few runs of bytes at fixed
 distances, and the convolution a product of bytes (`eager/byte_products.py`). conv1d is conv2d of
-one line; conv3d adds up its planes as lines of taps if the depth of its kernel is one, and goes
-through exact float64 sums otherwise. Depthwise convolutions have a kernel of their own.
+one line. A transposed convolution is an ordinary one with its taps turned round, over a picture
+that is spread out. Volumes go through exact float64 sums. Depthwise convolutions have a kernel of
+their own. Dynamic convolutions are the same products, with floats as results.
 """
 
 from typing import Any
 
 import flambeau as torch
 from flambeau import Tensor
+from flambeau._layout import dense_layout, make_layout
+from flambeau._tensor import alias, empty_like_layout
 from flambeau.ao.quantized_ops.linear import (
     _PLAIN,
     ScriptObject,
@@ -23,6 +26,7 @@ from flambeau.eager import byte_products
 from flambeau.eager.byte_products import Geometry
 from flambeau.eager.byte_taps import DepthwisePacked, depthwise
 from flambeau.eager.quantized import (
+    PerChannel,
     PerTensor,
     integers_of,
     is_quantized,
@@ -60,7 +64,19 @@ class ConvPackedParams(ScriptObject):
         self.output_padding = tuple_of(output_padding, dims)
         self._kind = f"quantized.Conv{dims}dPackedParamsBase"
         self._made: Any = None
+        self._turned: Any = None
         self._geometries: dict = {}
+        self.results: dict = {}  # layouts of inputs -> those of results
+        self.has_tiles = dims < 3 and is_centred(weight)
+        rows, per_group = weight.shape[:2]
+        self.is_depthwise = groups > 1 and per_group == 1 and rows == groups
+
+    def remember(self, layout: Any, found: Any) -> Any:
+        """What a result looks like; a few are kept."""
+        if len(self.results) > 64:
+            self.results.clear()
+        self.results[layout] = found
+        return found
 
     def unpack(self) -> tuple:
         return self.weight, self.bias
@@ -73,11 +89,6 @@ class ConvPackedParams(ScriptObject):
 
     def __deepcopy__(self, memo: dict) -> "ConvPackedParams":
         return self  # nothing in it ever changes
-
-    @property
-    def is_depthwise(self) -> bool:
-        rows, per_group = self.weight.shape[:2]
-        return self.groups > 1 and per_group == 1 and rows == self.groups
 
     @property
     def made(self) -> Any:
@@ -100,6 +111,24 @@ class ConvPackedParams(ScriptObject):
             runs = last.reshape(rows, high * wide, channels)
         grouped = runs.reshape(self.groups, rows // self.groups, *runs.shape[1:]).contiguous()
         return byte_products.Packed(grouped, scales, self.bias)
+
+    @property
+    def turned(self) -> "ConvPackedParams":
+        """The ordinary convolution that does the same to a picture that is spread out."""
+        if self._turned is None:
+            rows, columns, *kernel = self.weight.shape
+            taps = integers_of(self.weight).flip(list(range(2, self.dims + 2)))
+            taps = taps.reshape(self.groups, rows // self.groups, columns, *kernel).transpose(1, 2)
+            scales = column_scales(self.weight, 1)
+            if len(scales) > 1:
+                scales = scales.repeat(self.groups)
+            else:
+                scales = scales.expand(self.groups * columns)
+            quantizer = PerChannel(scales, torch.zeros_like(scales, dtype=torch.int64), 0)
+            taps = taps.reshape(self.groups * columns, rows // self.groups, *kernel)
+            weight = quantized_over(taps.contiguous(), torch.qint8, quantizer)
+            self._turned = ConvPackedParams(weight, self.bias, 1, 0, self.dilation, self.groups)
+        return self._turned
 
     @property
     def joins_taps(self) -> bool:
@@ -174,20 +203,43 @@ def channels_last(integers: Tensor, pads: tuple, fill: int) -> Tensor:
     """Pictures as [pictures, lines, places, channels], dense, with edges; a little can be read
     beyond the last.
     """
-    count, channels, high, wide = integers.shape
-    up, left = pads
-    high, wide = high + 2 * up, wide + 2 * left
+    channels, high, wide = integers.shape[1:]
     moved = integers.permute(0, 2, 3, 1)
-    if not up and not left and moved.is_contiguous() and channels % 4 == 0:
+    if not any(pads) and moved.is_contiguous() and channels % 4 == 0:
         return moved
-    block = torch.empty(count * high * wide * channels + 4, dtype=torch.uint8)
-    out = block[:-4].view(count, high, wide, channels)
-    if up or left:
+    up, left = pads
+    lines, places = slice(up, up + high), slice(left, left + wide)
+    return _in_larger(moved, (high + 2 * up, wide + 2 * left), lines, places, fill)
+
+
+def _in_larger(moved, size, lines, places, fill):
+    """Pictures with channels last as a part of larger ones."""
+    count, high, wide, channels = moved.shape
+    block = torch.empty(count * size[0] * size[1] * channels + 4, dtype=torch.uint8)
+    out = block[:-4].view(count, *size, channels)
+    if size != (high, wide):
         block.fill_(fill)
-        out[:, up : high - up, left : wide - left].copy_(moved)
-    else:
-        out.copy_(moved)
+    out[:, lines, places].copy_(moved)
     return out
+
+
+def _spread_out(integers, packed, fill):
+    """Pictures for the convolution that a transposed one is: `stride` apart, with the edges that
+    its taps reach over.
+    """
+    size, parts = [], []
+    facts = (packed.stride, packed.padding, packed.dilation, packed.output_padding)
+    kernel = packed.weight.shape[2:]
+    rows = list(zip(integers.shape[2:], kernel, *facts))
+    for length, taps, step, pad, spread, more in [(1, 1, 1, 0, 1, 0)] * (2 - len(rows)) + rows:
+        begin, reach = spread * (taps - 1) - pad, (length - 1) * step + 1
+        if begin < 0:
+            return None
+        size.append(reach + 2 * begin + more)
+        parts.append(slice(begin, begin + reach, step))
+    if integers.dim() == 3:
+        integers = integers.unsqueeze(2)
+    return _in_larger(integers.permute(0, 2, 3, 1), tuple(size), *parts, fill)
 
 
 def _geometry(packed, shape, out_size):
@@ -239,29 +291,60 @@ def out_sizes(sizes, packed):
     return tuple(found)
 
 
+def _source(integers, packed, fill):
+    """(convolution, pictures as bytes, sizes of the result), or None where no tiles fit."""
+    if not packed.has_tiles:
+        return None
+    if packed.transpose:
+        source = _spread_out(integers, packed, fill)
+        if source is None:
+            return None
+        packed = packed.turned
+        sizes = out_sizes(source.shape[3 - packed.dims : 3], packed)
+    else:
+        sizes = out_sizes(integers.shape[2:], packed)
+        lines = integers.unsqueeze(2) if packed.dims == 1 else integers
+        source = channels_last(lines, _padding(packed), fill)
+    return packed, source, sizes if packed.dims == 2 else (1, *sizes)
+
+
+def _channels_first(out, packed):
+    out = out.permute(0, 3, 1, 2)
+    return out.squeeze(2) if packed.dims == 1 else out
+
+
 def convolved(x, packed, scale, zero_point, relu):
     """A quantized convolution, quantized again."""
-    _check(x, packed)
+    known = packed.results.get(x._layout)
+    if known is None:
+        _check(x, packed)
     scale, zero_point = float(scale), int(zero_point)
     integers, quantizer = unsigned(x)
-    if packed.dims == 3 or packed.transpose or not is_centred(packed.weight):
+    found = _source(integers, packed, quantizer.zero_point)
+    if found is None:
         return _by_numbers(x, packed, scale, zero_point, relu)
-    sizes = out_sizes(x.shape[2:], packed)
-    if packed.dims == 1:
-        integers, sizes = integers.unsqueeze(2), (1, *sizes)
-    source = channels_last(integers, _padding(packed), quantizer.zero_point)
-    rows = packed.weight.shape[0]
-    out = torch.empty((x.shape[0], *sizes, rows), dtype=_PLAIN[x.dtype])
-    run = depthwise if packed.is_depthwise else byte_products.levels
-    if out.numel():
+    tiled, source, sizes = found
+    if known is None:
+        known = packed.remember(x._layout, _results(x._layout, tiled, sizes))
+    written, given = known
+    out = empty_like_layout(written)
+    run = depthwise if tiled.is_depthwise else byte_products.levels
+    if written.numel:
         run(
-            packed.made, _geometry(packed, tuple(source.shape), sizes), address(source),
+            tiled.made, _geometry(tiled, source._layout.sizes, sizes), address(source),
             quantizer.zero_point, quantizer.scale, out, scale, zero_point, relu,
         )  # fmt: skip
-    out = out.permute(0, 3, 1, 2)
-    if packed.dims == 1:
-        out = out.squeeze(2)
-    return quantized_over(out, x.dtype, PerTensor(scale, zero_point))
+    out = alias(out, given, out._offset)
+    out._storage.quantizer = PerTensor(scale, zero_point)
+    return out
+
+
+def _results(layout, packed, sizes):
+    """Layouts of a result: as kernels write it, channels last, and as it is given back."""
+    plain, device = _PLAIN[layout.dtype], layout.device
+    written = dense_layout((layout.sizes[0], *sizes, packed.weight.shape[0]), plain, device)
+    first = _channels_first(empty_like_layout(written), packed)._layout
+    return written, make_layout(first.sizes, first.strides, layout.dtype, device)
 
 
 def _by_numbers(x, packed, scale, zero_point, relu):
@@ -351,8 +434,20 @@ def _in_floats(x, packed):
 
 def dynamic(x, packed, reduce_range):
     """Floats, quantized by their own range, convolved; gives floats."""
+    _check(x, packed)
     q = torch.quantize_per_tensor_dynamic(x.detach(), torch.quint8, reduce_range)
-    return _in_floats(q.dequantize(), packed)
+    quantizer = quantizer_of(q)
+    found = _source(integers_of(q), packed, quantizer.zero_point)
+    if found is None or found[0].is_depthwise:
+        return _in_floats(q.dequantize(), packed)
+    packed, source, sizes = found
+    out = torch.empty((x.shape[0], *sizes, packed.weight.shape[0]))
+    if out.numel():
+        geometry = _geometry(packed, tuple(source.shape), sizes)
+        byte_products.floats(
+            packed.made, geometry, address(source), quantizer.zero_point, quantizer.scale, out
+        )
+    return _channels_first(out, packed)
 
 
 def conv1d_dynamic(qx, packed_weight, reduce_range=False):

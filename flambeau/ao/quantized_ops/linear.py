@@ -74,7 +74,7 @@ class LinearPackedParams(ScriptObject):
             )
         if weight.dtype is not torch.qint8:
             raise RuntimeError("The weight of a quantized linear layer must be of dtype qint8")
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias, self.run = weight, bias, weight.shape[1]
         self._made: Any = None
 
     @property
@@ -196,19 +196,22 @@ def linear_tanh(X, W_prepack, Y_scale_i, Y_zero_point_i):
 
 
 def _dynamic(x, packed, relu, reduce_range):
-    if x.dtype is not torch.float32:
+    layout = x._layout
+    if layout.dtype is not torch.float32:
         raise RuntimeError("The 'input' of a dynamic layer must be float32")
-    if x.shape[-1] != packed.weight.shape[1]:
+    if layout.sizes[-1] != packed.run:
         raise RuntimeError(
             f"The number of columns of the input, {x.shape[-1]}, is not that of the weight, "
-            f"{packed.weight.shape[1]}"
+            f"{packed.run}"
         )
     made = packed.made
     if made is None:
         q = torch.quantize_per_tensor_dynamic(x.detach(), torch.quint8, reduce_range)
         out = torch.nn.functional.linear(q.dequantize(), packed.weight.dequantize(), packed.bias)
         return out.relu() if relu else out
-    return byte_products.numbers(made, x.detach().contiguous(), relu, reduce_range)
+    if not layout.is_contiguous:
+        x = x.detach().contiguous()
+    return byte_products.numbers(made, x, relu, reduce_range)
 
 
 def linear_dynamic(X, W_prepack, reduce_range=False):

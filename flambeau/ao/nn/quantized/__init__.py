@@ -5,3 +5,7 @@ from flambeau.ao.nn.quantized.modules import *  # noqa: F403
 from flambeau.ao.nn.quantized.modules import __all__ as _names
 
 __all__ = [*_names, "dynamic", "functional", "modules"]
+
+
+def __getattr__(name: str) -> object:
+    return getattr(modules, name)

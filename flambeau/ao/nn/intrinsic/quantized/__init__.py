@@ -4,6 +4,8 @@ from flambeau.ao.nn.intrinsic.quantized import dynamic
 from flambeau.ao.nn.intrinsic.quantized.modules import (
     BNReLU2d,
     BNReLU3d,
+    ConvAdd2d,
+    ConvAddReLU2d,
     ConvReLU1d,
     ConvReLU2d,
     ConvReLU3d,
@@ -13,6 +15,6 @@ from flambeau.ao.nn.intrinsic.quantized.modules import (
 )
 
 __all__ = [
-    "BNReLU2d", "BNReLU3d", "ConvReLU1d", "ConvReLU2d", "ConvReLU3d", "LinearLeakyReLU",
-    "LinearReLU", "LinearTanh", "dynamic",
+    "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvReLU1d", "ConvReLU2d",
+    "ConvReLU3d", "LinearLeakyReLU", "LinearReLU", "LinearTanh", "dynamic",
 ]  # fmt: skip

@@ -4,137 +4,144 @@ from typing import Any
 
 from flambeau import Tensor, nn
 
-
-def weight_fake_quant(qconfig: Any) -> nn.Module:
-    """What the weight of a layer passes."""
-    if not qconfig:
-        raise AssertionError("qconfig must be provided for QAT module")
-    return qconfig.weight()
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
 
 
-def taken_over(found: Any, mod: Any) -> Any:
-    """A new layer with the parameters of another."""
-    found.weight, found.bias = mod.weight, mod.bias
-    return found
+class Rounded:
+    """A layer whose weight passes a fake quantization before it is used.
+
+    `_facts` names what such a layer is told about the float layer that it is made from.
+    """
+
+    _facts: tuple[str, ...] = ()
+    qconfig: Any
+    weight: Any
+    weight_fake_quant: Any
+
+    def _round(self, qconfig: Any) -> None:
+        if not qconfig:
+            raise AssertionError("qconfig must be provided for QAT module")
+        self.qconfig, self.weight_fake_quant = qconfig, qconfig.weight()
+
+    def _rounded(self) -> Tensor:
+        return self.weight_fake_quant(self.weight)
+
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """From a float layer with a QConfig, alone or before an activation."""
+        layer = mod[0] if isinstance(mod, nn.Sequential) else mod
+        facts = {name: getattr(layer, name) for name in cls._facts}
+        if "bias" in facts:
+            facts["bias"] = layer.bias is not None
+        found: Any = cls(**facts, qconfig=mod.qconfig)  # type: ignore[call-arg]
+        for name in layer._parameters:
+            setattr(found, name, layer._parameters[name])
+        return found
+
+    def to_float(self) -> Any:
+        """The float layer again."""
+        mine: Any = self
+        kind: Any = next(k for k in type(self).__mro__ if k.__module__.startswith("flambeau.nn."))
+        facts = {name: getattr(self, name) for name in self._facts}
+        found = kind(**facts | ({"bias": mine.bias is not None} if "bias" in facts else {}))
+        for name, value in mine._parameters.items():
+            if value is not None:
+                setattr(found, name, nn.Parameter(value.detach()))
+        return found.train(mine.training)
 
 
-class Linear(nn.Linear):
+class Linear(Rounded, nn.Linear):
     """A linear layer whose weight is rounded."""
 
     _FLOAT_MODULE: Any = nn.Linear
+    _facts = ("in_features", "out_features", "bias")
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, qconfig: Any = None,
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(in_features, out_features, bias, device, dtype)
-        self.qconfig = qconfig
-        self.weight_fake_quant = weight_fake_quant(qconfig)
+        nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
+        self._round(qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.linear(input, self.weight_fake_quant(self.weight), self.bias)
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """From a float layer with a QConfig."""
-        qconfig = mod.qconfig
-        source = mod[0] if isinstance(mod, nn.Sequential) else mod
-        found = cls(source.in_features, source.out_features, source.bias is not None, qconfig)
-        return taken_over(found, source)
-
-    def to_float(self) -> nn.Linear:
-        """The float layer again."""
-        found = nn.Linear(self.in_features, self.out_features, self.bias is not None)
-        found.weight = nn.Parameter(self.weight.detach())
-        if self.bias is not None:
-            found.bias = nn.Parameter(self.bias.detach())
-        return found.train(self.training)
+        return nn.functional.linear(input, self._rounded(), self.bias)
 
 
-class _ConvNd:
+class RoundedConv(Rounded):
     """What the convolutions share."""
 
-    def _round(self, qconfig: Any) -> None:
-        self.qconfig = qconfig
-        self.weight_fake_quant = weight_fake_quant(qconfig)
+    _facts = (
+        "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups",
+        "bias", "padding_mode",
+    )  # fmt: skip
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)  # type: ignore[attr-defined]
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """From a float layer with a QConfig."""
-        qconfig = mod.qconfig
-        source = mod[0] if isinstance(mod, nn.Sequential) else mod
-        found: Any = cls(
-            source.in_channels, source.out_channels, source.kernel_size, source.stride,
-            source.padding, source.dilation, source.groups, source.bias is not None,
-            source.padding_mode, qconfig=qconfig,
-        )  # type: ignore[call-arg]  # fmt: skip
-        return taken_over(found, source)
-
-
-class Conv1d(_ConvNd, nn.Conv1d):
-    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", qconfig: Any = None, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(  # type: ignore[call-arg]
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
         self._round(qconfig)
 
-
-class Conv2d(_ConvNd, nn.Conv2d):
-    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._round(qconfig)
+    def forward(self: Any, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self._rounded(), self.bias)
 
 
-class Conv3d(_ConvNd, nn.Conv3d):
-    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._round(qconfig)
+class Conv1d(RoundedConv, nn.Conv1d):
+    """A convolution of sequences whose weight is rounded."""
 
 
-class Embedding(nn.Embedding):
+class Conv2d(RoundedConv, nn.Conv2d):
+    """A convolution of pictures whose weight is rounded."""
+
+
+class Conv3d(RoundedConv, nn.Conv3d):
+    """A convolution of volumes whose weight is rounded."""
+
+
+class Embedding(Rounded, nn.Embedding):
     """A table whose rows are rounded."""
 
-    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.qconfig = qconfig
-        self.weight_fake_quant = weight_fake_quant(qconfig)
+    _facts = ("num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type",
+              "scale_grad_by_freq", "sparse")  # fmt: skip
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False, _weight: Tensor | None = None, device: Any = None, dtype: Any = None,
+        qconfig: Any = None,
+    ) -> None:  # fmt: skip
+        nn.Embedding.__init__(self, num_embeddings, embedding_dim, padding_idx, max_norm,
+                              norm_type, scale_grad_by_freq, sparse, _weight)  # fmt: skip
+        self._round(qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.embedding(
-            input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm,
-            self.norm_type, self.scale_grad_by_freq, self.sparse,
-        )  # fmt: skip
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        found = cls(mod.num_embeddings, mod.embedding_dim, mod.padding_idx, qconfig=mod.qconfig)
-        found.weight = mod.weight
-        return found
+        rest = [getattr(self, name) for name in self._facts[2:]]
+        return nn.functional.embedding(input, self._rounded(), *rest)
 
 
-class EmbeddingBag(nn.EmbeddingBag):
+class EmbeddingBag(Rounded, nn.EmbeddingBag):
     """The same for bags."""
 
-    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.qconfig = qconfig
-        self.weight_fake_quant = weight_fake_quant(qconfig)
+    _facts = ("num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq",
+              "mode", "sparse", "include_last_offset", "padding_idx")  # fmt: skip
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+        sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False,
+        padding_idx: int | None = None, qconfig: Any = None, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        nn.EmbeddingBag.__init__(self, num_embeddings, embedding_dim, max_norm, norm_type,
+                                 scale_grad_by_freq, mode, sparse, _weight, include_last_offset,
+                                 padding_idx)  # fmt: skip
+        self._round(qconfig)
 
     def forward(self, input: Tensor, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
+        facts = {name: getattr(self, name) for name in self._facts[2:]}
         return nn.functional.embedding_bag(
-            input, self.weight_fake_quant(self.weight), offsets, mode=self.mode,
-            per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
-        )  # fmt: skip
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        found = cls(
-            mod.num_embeddings, mod.embedding_dim, mode=mod.mode,
-            include_last_offset=mod.include_last_offset, qconfig=mod.qconfig,
-        )  # fmt: skip
-        found.weight = mod.weight
-        return found
-
-
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
+            input, self._rounded(), offsets, per_sample_weights=per_sample_weights, **facts
+        )

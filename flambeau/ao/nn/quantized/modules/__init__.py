@@ -43,8 +43,10 @@ __all__ = [
     "ConvTranspose2d", "ConvTranspose3d", "DeQuantize", "ELU", "Embedding", "EmbeddingBag",
     "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
     "LeakyReLU", "Linear", "Quantize", "ReLU6", "Sigmoid", "Softmax", "Dropout", "PReLU",
-    "FloatFunctional", "FXFloatFunctional", "QFunctional",
+    "FloatFunctional", "FXFloatFunctional", "MaxPool2d", "QFunctional",
 ]  # fmt: skip
+
+MaxPool2d = nn.MaxPool2d  # takes quantized tensors as they are
 
 
 class Quantize(nn.Module):
@@ -81,3 +83,11 @@ class DeQuantize(nn.Module):
     @staticmethod
     def from_float(mod: nn.Module, use_precomputed_fake_quant: bool = False) -> "DeQuantize":
         return DeQuantize()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("LSTM", "MultiheadAttention"):  # made of modules that are made of those above
+        from flambeau.ao.nn.quantized.modules import whole
+
+        return getattr(whole, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -4,7 +4,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import Tensor, nn
-from flambeau.ao.nn.quantized.modules.utils import as_buffers, scale_and_zero_point
+from flambeau.ao.nn.quantized.modules.utils import as_buffers
 
 __all__ = ["BatchNorm2d", "BatchNorm3d"]
 
@@ -12,6 +12,7 @@ __all__ = ["BatchNorm2d", "BatchNorm3d"]
 class _BatchNorm(nn.modules.batchnorm._BatchNorm):
     _dims = 2
     _ending = ""
+    _names = "QuantizedBatchNorm{}d"
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, device: Any = None,
@@ -26,23 +27,20 @@ class _BatchNorm(nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         run = getattr(torch.ops.quantized, f"batch_norm{self._dims}d{self._ending}")
-        return run(
-            input, self.weight, self.bias, self.running_mean, self.running_var, self.eps,
-            self.scale, self.zero_point,
-        )  # fmt: skip
+        statistics = self.running_mean, self.running_var, self.eps
+        return run(input, self.weight, self.bias, *statistics, self.scale, self.zero_point)
 
     def _get_name(self) -> str:
-        return f"QuantizedBatchNorm{self._dims}d"
+        return self._names.format(self._dims)
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """From a float module that has observed, alone or before a relu."""
-        scale, zero_point = scale_and_zero_point(mod)
-        source = mod[0] if isinstance(mod, nn.Sequential) else mod
-        found = cls(source.num_features, source.eps)
-        found.weight, found.bias = source.weight, source.bias
-        found.running_mean, found.running_var = source.running_mean, source.running_var
-        found.scale, found.zero_point = torch.tensor(scale), torch.tensor(zero_point)
+        layer = mod[0] if isinstance(mod, nn.Sequential) else mod
+        found = cls(layer.num_features, layer.eps)
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            setattr(found, name, getattr(layer, name))
+        found.scale, found.zero_point = mod.activation_post_process.calculate_qparams()
         return found
 
 

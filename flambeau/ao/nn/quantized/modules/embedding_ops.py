@@ -4,26 +4,29 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import Tensor, nn
-from flambeau.ao.nn.quantized.modules.utils import hide_packed_params_repr, observed_weight
+from flambeau.ao.nn.quantized.modules.utils import (
+    KeepsState,
+    hide_packed_params_repr,
+    observed_weight,
+)
 
 __all__ = ["EmbeddingPackedParams", "Embedding", "EmbeddingBag"]
 
 
-class EmbeddingPackedParams(nn.Module):
+class EmbeddingPackedParams(KeepsState):
     """A packed table; saved as a tensor and the dtype."""
 
     _version = 1
+    _stated = ("dtype", "_packed_weight")
 
     def __init__(self, num_embeddings: int, embedding_dim: int, dtype: Any = torch.quint8) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         if dtype not in (torch.quint8, torch.quint4x2):
             raise NotImplementedError(f"Unsupported dtype on dynamic quantized embedding: {dtype}")
         self.dtype = dtype
-        weight = torch._empty_per_channel_affine_quantized(
-            [num_embeddings, embedding_dim], scales=torch.ones(num_embeddings),
-            zero_points=torch.zeros(num_embeddings), axis=0, dtype=torch.quint8,
-        )  # fmt: skip
-        self.set_weight(weight)
+        scales, shifts = torch.ones(num_embeddings), torch.zeros(num_embeddings)
+        levels = torch.zeros(num_embeddings, embedding_dim, dtype=torch.uint8)
+        self.set_weight(torch._make_per_channel_quantized_tensor(levels, scales, shifts, 0))
 
     def set_weight(self, weight: Tensor) -> None:
         self._packed_weight = torch.ops.quantized.embedding_bag_prepack(weight)
@@ -34,17 +37,12 @@ class EmbeddingPackedParams(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "dtype"] = self.dtype
-        destination[prefix + "_packed_weight"] = self._weight()
+    def _to_save(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "_packed_weight": self._weight()}
 
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *rest: Any
-    ) -> None:
-        self.dtype = state_dict.pop(prefix + "dtype")
-        self.set_weight(state_dict.pop(prefix + "_packed_weight"))
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, False, *rest)
+    def _restore(self, dtype: Any, weight: Tensor) -> None:
+        self.dtype = dtype
+        self.set_weight(weight)
 
     def __repr__(self) -> str:
         return repr(self._weight())
@@ -61,7 +59,7 @@ class Embedding(nn.Module):
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False, _weight: Tensor | None = None, dtype: Any = torch.quint8,
     ) -> None:  # fmt: skip
-        super().__init__()
+        nn.Module.__init__(self)
         self.num_embeddings, self.embedding_dim, self.dtype = num_embeddings, embedding_dim, dtype
         self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
         if _weight is not None:
@@ -74,11 +72,11 @@ class Embedding(nn.Module):
         return self._name
 
     def extra_repr(self) -> str:
-        weight = self._packed_params._weight()
-        return (
-            f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}, "
-            f"dtype={self._packed_params.dtype}, qscheme={weight.qscheme()}"
-        )
+        facts = {
+            "num_embeddings": self.num_embeddings, "embedding_dim": self.embedding_dim,
+            "dtype": self._packed_params.dtype, "qscheme": self.weight().qscheme(),
+        }  # fmt: skip
+        return ", ".join(f"{name}={value}" for name, value in facts.items())
 
     def __repr__(self) -> str:
         return hide_packed_params_repr(self, EmbeddingPackedParams)

@@ -9,41 +9,36 @@ from typing import Any
 import flambeau as torch
 from flambeau import Tensor, nn
 from flambeau.ao.nn.qat import modules as qat
-from flambeau.ao.nn.qat.modules import weight_fake_quant
 
 _NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
 
-class _WithNorm:
+class _WithNorm(qat.Rounded):
     """What layers with a batch norm share."""
 
     bn: Any
-    weight: Any
+    training: bool
 
     def _set_up(self, norm: Any, freeze_bn: bool, qconfig: Any) -> None:
-        self.qconfig = qconfig
-        self.freeze_bn = freeze_bn if self.training else True
         self.bn = norm
-        self.weight_fake_quant = weight_fake_quant(qconfig)
-        if self.training:
-            (self.freeze_bn_stats if freeze_bn else self.update_bn_stats)()
-        else:
-            self.freeze_bn_stats()
+        self._round(qconfig)
+        self._freeze(freeze_bn or not self.training)
+
+    def _freeze(self, frozen: bool) -> Any:
+        self.freeze_bn, self.bn.training = frozen, not frozen
+        return self
 
     def update_bn_stats(self) -> Any:
-        self.freeze_bn, self.bn.training = False, True
-        return self
+        return self._freeze(False)
 
     def freeze_bn_stats(self) -> Any:
-        self.freeze_bn, self.bn.training = True, False
-        return self
+        return self._freeze(True)
 
     def train(self, mode: bool = True) -> Any:
         """As of other modules, but frozen statistics stay frozen."""
-        self.training = mode
         if not self.freeze_bn:
-            for module in self.children():  # type: ignore[attr-defined]
-                module.train(mode)
+            return super().train(mode)  # type: ignore[misc]
+        self.training = mode
         return self
 
     def _folded(self) -> tuple[Tensor, Tensor]:
@@ -52,10 +47,23 @@ class _WithNorm:
         shape = [-1, *[1] * (self.weight.dim() - 1)]
         return self.weight_fake_quant(self.weight * factor.reshape(shape)), factor
 
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """From a fused float module with a QConfig."""
+        layer, norm = mod[0], mod[1]
+        facts = {name: getattr(layer, name) for name in cls._facts}
+        facts |= {"bias": layer.bias is not None, "eps": norm.eps, "momentum": norm.momentum}
+        found: Any = cls(**facts, qconfig=mod.qconfig)  # type: ignore[call-arg]
+        found.weight, found.bias = layer.weight, layer.bias
+        for name in (*norm._parameters, *norm._buffers):
+            setattr(found.bn, name, getattr(norm, name))
+        return found
+
 
 class _ConvBnNd(_WithNorm):
     _dims = 2
     _relu = False
+    _facts = qat.RoundedConv._facts
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
@@ -67,7 +75,7 @@ class _ConvBnNd(_WithNorm):
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bool(bias),
             padding_mode,
         )  # fmt: skip
-        norm = _NORMS[self._dims](out_channels, eps, momentum, True, True)
+        norm = _NORMS[self._dims](out_channels, eps, momentum)
         self._set_up(norm, freeze_bn, qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -80,20 +88,6 @@ class _ConvBnNd(_WithNorm):
             out = out + self.bias.reshape(shape)  # type: ignore[attr-defined]
         out = self.bn(out)
         return nn.functional.relu(out) if self._relu else out
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """From a fused float module with a QConfig."""
-        conv, norm = mod[0], mod[1]
-        found: Any = cls(
-            conv.in_channels, conv.out_channels, conv.kernel_size, conv.stride, conv.padding,
-            conv.dilation, conv.groups, conv.bias is not None, conv.padding_mode, norm.eps,
-            norm.momentum, False, mod.qconfig,
-        )  # fmt: skip
-        found.weight, found.bias = conv.weight, conv.bias
-        for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-            setattr(found.bn, name, getattr(norm, name))
-        return found
 
 
 class ConvBn1d(_ConvBnNd, nn.Conv1d):
@@ -120,52 +114,50 @@ class ConvBnReLU3d(ConvBn3d):
     _relu = True
 
 
-class ConvReLU1d(qat.Conv1d):
-    def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.relu(super().forward(input))
+class _ReLU:
+    """A layer whose results pass a relu."""
+
+    def forward(self: Any, input: Tensor) -> Tensor:
+        return nn.functional.relu(super().forward(input))  # type: ignore[misc]
 
 
-class ConvReLU2d(qat.Conv2d):
-    def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.relu(super().forward(input))
+class ConvReLU1d(_ReLU, qat.Conv1d):
+    """A convolution of sequences, rounded, and a relu."""
 
 
-class ConvReLU3d(qat.Conv3d):
-    def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.relu(super().forward(input))
+class ConvReLU2d(_ReLU, qat.Conv2d):
+    """A convolution of pictures, rounded, and a relu."""
 
 
-class LinearReLU(qat.Linear):
-    def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.relu(super().forward(input))
+class ConvReLU3d(_ReLU, qat.Conv3d):
+    """A convolution of volumes, rounded, and a relu."""
+
+
+class LinearReLU(_ReLU, qat.Linear):
+    """A linear layer, rounded, and a relu."""
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, qconfig: Any = None
+    ) -> None:
+        qat.Linear.__init__(self, in_features, out_features, bias, qconfig)
 
 
 class LinearBn1d(_WithNorm, nn.Linear):
     """A linear layer and its batch norm."""
 
+    _facts = qat.Linear._facts
+
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, eps: float = 1e-05,
         momentum: float = 0.1, freeze_bn: bool = False, qconfig: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__(in_features, out_features, bias)
-        self._set_up(nn.BatchNorm1d(out_features, eps, momentum, True, True), freeze_bn, qconfig)
+        nn.Linear.__init__(self, in_features, out_features, bias)
+        self._set_up(nn.BatchNorm1d(out_features, eps, momentum), freeze_bn, qconfig)
 
     def forward(self, input: Tensor) -> Tensor:
         weight, factor = self._folded()
         out = nn.functional.linear(input, weight) / factor.reshape(1, -1)
         return self.bn(out if self.bias is None else out + self.bias)
-
-    @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        linear, norm = mod[0], mod[1]
-        found: Any = cls(
-            linear.in_features, linear.out_features, linear.bias is not None, norm.eps,
-            norm.momentum, False, mod.qconfig,
-        )  # fmt: skip
-        found.weight, found.bias = linear.weight, linear.bias
-        for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
-            setattr(found.bn, name, getattr(norm, name))
-        return found
 
 
 def update_bn_stats(mod: Any) -> None:

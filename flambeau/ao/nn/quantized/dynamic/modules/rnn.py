@@ -4,6 +4,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import Tensor, nn
+from flambeau.ao.nn.quantized.modules.utils import KeepsState
 from flambeau.ao.quantization.utils import quantized_weight
 from flambeau.ao.quantized_ops.linear import ScriptObject
 from flambeau.nn.utils.rnn import PackedSequence
@@ -38,22 +39,20 @@ def _times(x: Tensor, packed: Any, reduce_range: bool) -> Tensor:
     return torch.ops.quantized.linear_dynamic_fp16(x, packed)
 
 
-class PackedParameter(nn.Module):
+class PackedParameter(KeepsState):
     """Holds the packed weights of one direction of a layer, for its state."""
 
+    _stated = ("param",)
+
     def __init__(self, param: Any) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.param = param
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "param"] = self.param
+    def _to_save(self) -> dict[str, Any]:
+        return {"param": self.param}
 
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *rest: Any
-    ) -> None:
-        self.param = state_dict[prefix + "param"]
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, False, *rest)
+    def _restore(self, param: Any) -> None:  # type: ignore[override]
+        self.param = param
 
 
 def packed_cell(weights: list, biases: list, qconfig: Any, reduce_range: bool = True) -> CellParams:
@@ -106,7 +105,7 @@ class RNNBase(nn.Module):
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
         dtype: Any = torch.qint8,
     ) -> None:  # fmt: skip
-        super().__init__()
+        nn.Module.__init__(self)
         self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
         self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout, self.bidirectional, self.dtype = float(dropout), bidirectional, dtype
@@ -235,12 +234,15 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
 
-class RNNCellBase(nn.Module):
+class RNNCellBase(KeepsState):
     """One step."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, num_chunks: int = 4,
+    _states = 1
+    _stated = ("_packed_weight_ih", "_packed_weight_hh")
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True,
                  dtype: Any = torch.qint8) -> None:  # fmt: skip
-        super().__init__()
+        nn.Module.__init__(self)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self.weight_dtype = dtype
         self._cell: Any = None
@@ -252,52 +254,51 @@ class RNNCellBase(nn.Module):
         text = f"{self.input_size}, {self.hidden_size}"
         return text if self.bias else text + f", bias={self.bias}"
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "_packed_weight_ih"] = self._cell.packed_ih
-        destination[prefix + "_packed_weight_hh"] = self._cell.packed_hh
+    def _to_save(self) -> dict[str, Any]:
+        return dict(zip(self._stated, (self._cell.packed_ih, self._cell.packed_hh)))
 
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *rest: Any
-    ) -> None:
-        pair = [state_dict.pop(f"{prefix}_packed_weight_{n}") for n in ("ih", "hh")]
-        self._cell = CellParams(*pair)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, False, *rest)
+    def _restore(self, of_input: Any, of_state: Any) -> None:
+        self._cell = CellParams(of_input, of_state)
 
-    def _state(self, x: Tensor, hx: Any, count: int) -> tuple:
+    def _state(self, x: Tensor, hx: Any) -> tuple:
         if hx is not None:
-            return tuple(hx) if count == 2 else (hx,)
-        return tuple(torch.zeros(*x.shape[:-1], self.hidden_size) for _ in range(count))
+            return tuple(hx) if self._states == 2 else (hx,)
+        return tuple(torch.zeros(*x.shape[:-1], self.hidden_size) for _ in range(self._states))
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        """The state after a step."""
+        found = self._step(self._cell, self._cell.of_input(input), self._state(input, hx))
+        return found if self._states == 2 else found[0]
+
+    @staticmethod
+    def _step(cell: CellParams, from_input: Tensor, state: tuple) -> tuple:
+        raise NotImplementedError
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """From a float cell with a QConfig."""
         more = (mod.nonlinearity,) if isinstance(mod, nn.RNNCell) else ()
         found: Any = cls(mod.input_size, mod.hidden_size, mod.bias, *more)
-        found._cell = packed_cell(
-            [mod.weight_ih, mod.weight_hh], [mod.bias_ih, mod.bias_hh],
-            getattr(mod, "qconfig", None),
-        )  # fmt: skip
+        weights, biases = [mod.weight_ih, mod.weight_hh], [mod.bias_ih, mod.bias_hh]
+        found._cell = packed_cell(weights, biases, getattr(mod, "qconfig", None))
         return found
 
 
 class RNNCell(RNNCellBase):
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True,
                  nonlinearity: str = "tanh", dtype: Any = torch.qint8) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, bias, 1, dtype)
+        RNNCellBase.__init__(self, input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        (h,) = self._state(input, hx, 1)
-        total = self._cell.of_input(input) + self._cell.of_state(h)
-        return total.tanh() if self.nonlinearity == "tanh" else total.relu()
+    def _step(self, cell: CellParams, from_input: Tensor, state: tuple) -> tuple:  # type: ignore[override]
+        total = from_input + cell.of_state(*state)
+        return (total.tanh() if self.nonlinearity == "tanh" else total.relu(),)
 
 
 class LSTMCell(RNNCellBase):
-    def forward(self, input: Tensor, hx: Any = None) -> tuple:
-        return lstm_step(self._cell, self._cell.of_input(input), self._state(input, hx, 2))
+    _states = 2
+    _step = staticmethod(lstm_step)
 
 
 class GRUCell(RNNCellBase):
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return gru_step(self._cell, self._cell.of_input(input), self._state(input, hx, 1))[0]
+    _step = staticmethod(gru_step)

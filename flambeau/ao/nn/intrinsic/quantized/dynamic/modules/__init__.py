@@ -1,16 +1,15 @@
 """A dynamic linear layer with its activation."""
 
+from typing import Any
+
 import flambeau as torch
-from flambeau import Tensor
 from flambeau.ao.nn.quantized.dynamic.modules import linear
 
 
 class LinearReLU(linear.Linear):
-    def forward(self, x: Tensor) -> Tensor:
-        packed, ops = self._packed_params, torch.ops.quantized
-        if packed.dtype is torch.qint8:
-            return ops.linear_relu_dynamic(x, packed._packed_params, True)
-        return ops.linear_relu_dynamic_fp16(x, packed._packed_params)
+    _op, _name = "linear_relu_dynamic", "DynamicQuantizedLinearReLU"
 
-    def _get_name(self) -> str:
-        return "DynamicQuantizedLinearReLU"
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, dtype: Any = torch.qint8
+    ) -> None:
+        linear.Linear.__init__(self, in_features, out_features, bias, dtype)
