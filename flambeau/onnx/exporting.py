@@ -1,8 +1,10 @@
 """From a recorded program to an ONNX model: `torch.onnx.export`."""
 
+import contextlib
 import inspect
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flambeau as torch
@@ -11,11 +13,13 @@ from flambeau.export import Dim, ExportedProgram
 from flambeau.export import export as record
 from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from flambeau.onnx import state
-from flambeau.onnx.building import Builder, Size, Value, elem_type
+from flambeau.onnx.building import Builder, Size, Value
+from flambeau.onnx.control_flow import CONTROL, described, described_as, value_info
 from flambeau.onnx.errors import OnnxExporterError, UnsupportedOperatorError
 from flambeau.onnx.folding import folded, names_inside
 from flambeau.onnx.program import ONNXProgram
 from flambeau.onnx.protobufs import onnx
+from flambeau.onnx.quantized_models import in_pairs, is_quantized_model
 from flambeau.onnx.translations import find
 from flambeau.onnx.translations.elementwise import size_arithmetic
 from flambeau.utils import _pytree as pytree
@@ -100,13 +104,16 @@ def captured(model: Any, args: Any, kwargs: Any, shapes: Any, training: Any) -> 
         return model.run_decompositions({})
     if not isinstance(model, nn.Module):
         model = as_module(model)
+    if is_quantized_model(model):
+        model = in_pairs(model)
     modes = [(module, module.training) for module in model.modules()]
     mode = getattr(training, "value", training) or 0
     try:
         if mode != 1:  # PRESERVE
-            model.train(mode == 2)
+            with contextlib.suppress(NotImplementedError):  # exported programs have their mode
+                model.train(mode == 2)
         state.exporting += 1
-        with torch.no_grad():
+        with torch.no_grad(), scripted_branches():
             return record(model, args, kwargs, dynamic_shapes=shapes).run_decompositions({})
     except Exception as error:
         raise OnnxExporterError(f"the model could not be recorded: {error}") from error
@@ -114,6 +121,20 @@ def captured(model: Any, args: Any, kwargs: Any, shapes: Any, training: Any) -> 
         state.exporting -= 1
         for module, was in modes:
             module.training = was
+
+
+@contextlib.contextmanager
+def scripted_branches() -> Iterator[None]:
+    """Conditions and loops of scripted functions stay what they are."""
+    scripts = sys.modules.get("flambeau.jit.state")
+    if scripts is None:  # there are none
+        yield
+        return
+    scripts.state.keeps_branches = True
+    try:
+        yield
+    finally:
+        scripts.state.keeps_branches = False
 
 
 def as_module(function: Any) -> nn.Module:
@@ -257,8 +278,8 @@ class Writer:
             return described_as(write(g, *args, **kwargs), node.meta.get("val"))
         if target is operator.getitem:
             return args[0][args[1]]
-        if base_name(target) == "cond":
-            return self.branches(g, node.meta.get("val"), *args)
+        if base_name(target) in CONTROL:
+            return CONTROL[base_name(target)](self, g, node.meta.get("val"), *args)
         if not any(isinstance(a, Value) for a in pytree.tree_leaves((args, kwargs))):
             plain = plain_result(target, args, node)
             if plain is not None:
@@ -277,36 +298,6 @@ class Writer:
         return described_as(
             write(g, *args, out=node.meta.get("val"), **kwargs), node.meta.get("val")
         )
-
-    def branches(
-        self, g: Builder, fake: Any, pred: Any, then: Any, other: Any, operands: Any
-    ) -> Any:
-        """`torch.cond`: two graphs inside a node, which read what they need from around them."""
-        count = len(fake) if isinstance(fake, (tuple, list)) else 1
-        graphs = [self.branch(g, module, operands) for module in (then, other)]
-        if pred.shape != ():
-            pred = g.reshape(pred, [])
-        made = g.op("If", pred, outputs=count, then_branch=graphs[0], else_branch=graphs[1])
-        made = made if count > 1 else (made,)
-        return described_as(made, fake if isinstance(fake, (tuple, list)) else (fake,))
-
-    def branch(self, g: Builder, module: Any, operands: Any) -> Any:
-        inner = Builder(g.opset, parent=g)
-        values: dict[Any, Any] = {}
-        passed = iter(operands)
-        for node in module.graph.nodes:
-            if node.op == "placeholder":
-                values[node] = next(passed)
-        self.emit(module, inner, values)
-        output = next(n for n in module.graph.nodes if n.op == "output")
-        results = output.args[0]
-        results = results if isinstance(results, (tuple, list)) else (results,)
-        infos = []
-        for node in results:
-            name = g.fresh("branch")
-            inner.nodes.append(onnx.helper.make_node("Identity", [values[node].name], [name]))
-            infos.append(value_info(name, node.meta["val"], {}))
-        return onnx.helper.make_graph(inner.nodes, g.fresh("branch_graph"), [], infos)
 
 
 def renamed(nodes: list[Any], old: str, new: str) -> bool:
@@ -348,30 +339,6 @@ def plain_result(target: Any, args: Any, node: Any) -> Any:
     """Arithmetic of numbers that are known needs no node."""
     module = getattr(target, "__module__", "")
     return target(*args) if module in ("_operator", "operator", "math") else None
-
-
-def described(name: str, fake: Any) -> Value:
-    return Value(name, fake.dtype, tuple(fake.shape))
-
-
-def described_as(made: Any, fake: Any) -> Any:
-    """What was made has the dtype and the shape that the program says."""
-    if isinstance(made, (tuple, list)):
-        fakes = fake if isinstance(fake, (tuple, list)) else [fake] * len(made)
-        return tuple(described_as(value, one) for value, one in zip(made, fakes))
-    if isinstance(made, Size) or made is None or not hasattr(fake, "dtype"):
-        return made
-    return described(made.name, fake)
-
-
-def value_info(name: str, fake: Any, symbols: dict[str, str], axes: Any = None) -> Any:
-    """Name, type and shape of an input or output."""
-    own = axes if isinstance(axes, Mapping) else {}
-    sizes = [
-        size if isinstance(size, int) else own.get(axis, symbols.get(str(size), str(size)))
-        for axis, size in enumerate(fake.shape)
-    ]
-    return onnx.helper.make_tensor_value_info(name, elem_type(fake.dtype), sizes)
 
 
 def module_path(node: Any) -> str:

@@ -168,6 +168,8 @@ CALLS = {
             F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.adaptive_avg_pool2d(x, 1),
             F.adaptive_avg_pool2d(x, (4, 2)), F.adaptive_avg_pool2d(x, (3, 5)),
             F.adaptive_max_pool2d(x, 2), F.max_pool2d(x, 3, 2, ceil_mode=True),
+            F.max_pool2d(x, 3, 2, 1, return_indices=True),
+            F.max_pool1d(x[0], 2, return_indices=True),
         ),
         (IMAGE,),
     ),
@@ -193,6 +195,19 @@ CALLS = {
             F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"),
             F.cross_entropy(x.transpose(1, 2), (y[:, :, 0] > 0).long()),
             F.binary_cross_entropy_with_logits(x, (y > 0).float()),
+        ),
+        (X, Y),
+    ),
+    "soft targets": (
+        lambda x, y: (
+            F.cross_entropy(x, y.softmax(1)),
+            F.cross_entropy(x, y.softmax(1), y[0, :, 0].abs(), label_smoothing=0.2),
+            F.cross_entropy(x, y.softmax(1), reduction="none"),
+            *(
+                F.cross_entropy(x, (y[:, 0] > 0).long(), weight, label_smoothing=0.1, **options)
+                for weight in (None, y[0, :, 0].abs())
+                for options in ({}, {"reduction": "sum"}, {"ignore_index": 1})
+            ),
         ),
         (X, Y),
     ),

@@ -38,11 +38,18 @@ def max_pool(rank: int, indices: bool) -> Any:
             dilations=spread(dilation, rank),
             ceil_mode=int(ceil_mode),
         )
-        if indices:
-            raise NotImplementedError("places of maxima are counted otherwise in ONNX")
-        return batched(g, x, rank, lambda x: g.op("MaxPool", x, **options))
+        if not indices:
+            return batched(g, x, rank, lambda x: g.op("MaxPool", x, **options))
+        return batched(g, x, rank, lambda x: with_places(g, x, rank, options))
 
     return write
+
+
+def with_places(g: Any, x: Value, rank: int, options: dict[str, Any]) -> tuple[Value, Value]:
+    """Maxima, and where they are in their channel; ONNX counts through the whole tensor."""
+    made, places = g.op("MaxPool", x, outputs=2, **options)
+    size = g.op("ReduceProd", g.ints(g.sizes(x)[-rank:]), keepdims=0)
+    return made, g.op("Mod", places, size)
 
 
 for _rank in (1, 2, 3):

@@ -176,8 +176,10 @@ def cross_entropy(
     *,
     out: Any,
 ) -> Value:
-    if label_smoothing or target.dtype.is_floating_point:
-        raise NotImplementedError("cross_entropy with soft targets has no counterpart in ONNX")
+    if target.dtype.is_floating_point:
+        return soft_cross_entropy(g, x, target, weight, reduction, label_smoothing)
+    if label_smoothing:
+        return smoothed(g, x, target, weight, reduction, ignore_index, label_smoothing)
     return g.op(
         "SoftmaxCrossEntropyLoss",
         x,
@@ -186,6 +188,48 @@ def cross_entropy(
         reduction=REDUCTIONS[reduction],
         ignore_index=ignore_index,
     )
+
+
+def over_classes(g: Any, x: Value, weight: Any, target: Any = None) -> Value:
+    """Minus the sum over classes of logarithms of likelihoods, weighed."""
+    axis = 1 if x.rank > 1 else 0
+    logs = g.op("LogSoftmax", x, axis=axis)
+    if weight is not None:
+        logs = g.op("Mul", logs, g.reshape(weight, [-1, *[1] * (x.rank - axis - 1)]))
+    if target is not None:
+        logs = g.op("Mul", logs, target)
+    return g.op("Neg", g.reduce("ReduceSum", logs, [axis], False))
+
+
+def soft_cross_entropy(
+    g: Any, x: Value, target: Value, weight: Any, reduction: int, smoothing: float
+) -> Value:
+    """Targets are likelihoods of classes."""
+    if smoothing:
+        target = g.op("Add", g.op("Mul", target, 1 - smoothing), smoothing / x.size(x.rank > 1))
+    return reduced(g, over_classes(g, x, weight, target), reduction)
+
+
+def smoothed(
+    g: Any, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int, share: float
+) -> Value:
+    """A share of each target is spread evenly over all classes."""
+    logs = g.op("LogSoftmax", x, axis=1 if x.rank > 1 else 0)
+    facts = {"reduction": "none", "ignore_index": ignore_index}
+    hard = g.op("NegativeLogLikelihoodLoss", logs, target, weight, **facts)
+    counted = g.op("Not", g.op("Equal", target, g.number(ignore_index, target.dtype)))
+    there = g.cast(counted, x.dtype)
+    evenly = g.op("Mul", over_classes(g, x, weight), there)
+    total = g.op("Mul", hard, 1 - share)
+    spread = g.op("Mul", evenly, share / x.size(x.rank > 1))
+    loss = g.op("Add", total, spread)
+    if reduction != 1:
+        return reduced(g, loss, reduction)
+    if weight is not None:  # a mean by the weights of the targets
+        inside = g.op("Where", counted, target, g.number(0, target.dtype))
+        there = g.op("Mul", there, g.op("Gather", weight, inside, axis=0))
+    whole = [g.op("ReduceSum", t, keepdims=0) for t in (loss, there)]
+    return g.op("Div", *whole)
 
 
 def reduced(g: Any, x: Value, reduction: int) -> Value:

@@ -67,3 +67,53 @@ def with_observer(
     if per_row:
         return there_and_back(g, x, scale, zero, low, high, axis)
     return per_tensor(g, x, scale, zero, low, high, out=out)
+
+
+def _facts(g: Any, scale: Any, zero: Any, dtype: Any) -> tuple[Value, Value]:
+    """Scale and zero point as they are given to ONNX: one number, or one for each channel."""
+    if isinstance(scale, Value):
+        return scale, g.cast(zero, dtype)
+    kind = {torch.uint8: np.uint8, torch.int8: np.int8, torch.int32: np.int32}[dtype]
+    return g.constant(np.array(scale, np.float32)), g.constant(np.array(zero, kind))
+
+
+def _to_integers(
+    g: Any, x: Value, scale: Any, zero: Any, axis: Any, low: int, high: int, dtype: Any
+) -> Value:
+    scale, zero = _facts(g, scale, zero, dtype)
+    whole = g.op("QuantizeLinear", x, scale, zero, axis=axis, dtype=dtype)
+    if (low, high) in KINDS:
+        return whole
+    kind = np.uint8 if dtype is torch.uint8 else np.int8
+    return g.op("Clip", whole, *(g.constant(np.array(n, kind)) for n in (low, high)))
+
+
+@translates("quantize_per_tensor")
+def to_integers(
+    g: Any, x: Value, scale: float, zero: int, low: int, high: int, dtype: Any, *, out: Any
+) -> Value:
+    return _to_integers(g, x, scale, zero, None, low, high, dtype)
+
+
+@translates("quantize_per_channel")
+def channels_to_integers(
+    g: Any, x: Value, scale: Value, zero: Value, axis: int, low: int, high: int, dtype: Any, *,
+    out: Any,
+) -> Value:  # fmt: skip
+    return _to_integers(g, x, scale, zero, axis, low, high, dtype)
+
+
+@translates("dequantize_per_tensor")
+def to_numbers(
+    g: Any, x: Value, scale: float, zero: int, low: int, high: int, dtype: Any, *, out: Any
+) -> Value:
+    return g.op("DequantizeLinear", x, *_facts(g, scale, zero, dtype), dtype=torch.float32)
+
+
+@translates("dequantize_per_channel")
+def channels_to_numbers(
+    g: Any, x: Value, scale: Value, zero: Value, axis: int, low: int, high: int, dtype: Any, *,
+    out: Any,
+) -> Value:  # fmt: skip
+    facts = _facts(g, scale, zero, dtype)
+    return g.op("DequantizeLinear", x, *facts, axis=axis, dtype=torch.float32)

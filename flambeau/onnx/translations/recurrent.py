@@ -83,80 +83,51 @@ def run_layers(
     return (x, *finals)
 
 
-def only_sequences(arguments: Any) -> None:
-    if isinstance(arguments, (list, tuple)):
-        raise NotImplementedError("packed sequences")
+def as_list(state: Any) -> list[Value]:
+    return list(state) if isinstance(state, (list, tuple)) else [state]
 
 
-@translates("lstm")
-def lstm(g: Any, x: Value, states: Any, weights: Any, *rest: Any, out: Any) -> Any:
-    only_sequences(weights if isinstance(rest[0], (list, tuple)) else None)
-    has_biases, layers, _, _, bidirectional, batch_first = rest
-    return run_layers(
-        g, "LSTM", x, list(states), list(weights), has_biases, layers, bidirectional, batch_first
-    )
+def layered(kind: str, activation: str | None = None, **options: Any) -> Any:
+    """Sequences through all layers."""
 
-
-@translates("gru")
-def gru(g: Any, x: Value, state: Any, weights: Any, *rest: Any, out: Any) -> Any:
-    has_biases, layers, _, _, bidirectional, batch_first = rest
-    return run_layers(
-        g,
-        "GRU",
-        x,
-        [state],
-        list(weights),
-        has_biases,
-        layers,
-        bidirectional,
-        batch_first,
-        linear_before_reset=1,
-    )
-
-
-def simple(name: str) -> Any:
     def write(g: Any, x: Value, state: Any, weights: Any, *rest: Any, out: Any) -> Any:
+        if isinstance(rest[0], (list, tuple)):
+            raise NotImplementedError("packed sequences")
         has_biases, layers, _, _, bidirectional, batch_first = rest
-        count = 2 if bidirectional else 1
+        more = dict(options)
+        if activation:
+            more["activations"] = [activation] * (2 if bidirectional else 1)
         return run_layers(
-            g,
-            "RNN",
-            x,
-            [state],
-            list(weights),
-            has_biases,
-            layers,
-            bidirectional,
-            batch_first,
-            activations=[name] * count,
-        )
+            g, kind, x, as_list(state), list(weights), has_biases, layers, bidirectional,
+            batch_first, **more,
+        )  # fmt: skip
 
     return write
 
 
-translates("rnn_tanh")(simple("Tanh"))
-translates("rnn_relu")(simple("Relu"))
-
-
-def cell(kind: str, **options: Any) -> Any:
-    """One step is a sequence of one."""
+def stepped(kind: str, activation: str | None = None, **options: Any) -> Any:
+    """One step, which is a sequence of one."""
+    run = layered(kind, activation, **options)
 
     def write(g: Any, x: Value, state: Any, w: Value, r: Value, *biases: Any, out: Any) -> Any:
-        states = list(state) if isinstance(state, (list, tuple)) else [state]
+        states = [g.unsqueeze(s, [0]) for s in as_list(state)]
         wide = g.unsqueeze(x, [0])
         wide.shape = (1, *x.shape)
         weights = [w, r, *(b for b in biases if b is not None)]
-        _, *lasts = run_layers(
-            g, kind, wide, [g.unsqueeze(s, [0]) for s in states], weights, len(weights) == 4, 1,
-            False, False, **options,
-        )  # fmt: skip
+        facts = (len(weights) == 4, 1, 0.0, False, False, False)
+        _, *lasts = run(g, wide, states, weights, *facts, out=out)
         results = tuple(g.squeeze(last, [0]) for last in lasts)
         return results if len(results) > 1 else results[0]
 
     return write
 
 
-translates("lstm_cell")(cell("LSTM"))
-translates("gru_cell")(cell("GRU", linear_before_reset=1))
-translates("rnn_tanh_cell")(cell("RNN", activations=["Tanh"]))
-translates("rnn_relu_cell")(cell("RNN", activations=["Relu"]))
+for _name, _facts in {
+    "lstm": ("LSTM", None, {}),
+    "gru": ("GRU", None, {"linear_before_reset": 1}),
+    "rnn_tanh": ("RNN", "Tanh", {}),
+    "rnn_relu": ("RNN", "Relu", {}),
+}.items():
+    _kind, _activation, _options = _facts
+    translates(_name)(layered(_kind, _activation, **_options))
+    translates(_name + "_cell")(stepped(_kind, _activation, **_options))
