@@ -8,6 +8,11 @@ several processes is made; the extra is `flambeau[distributed]`.
 import os as _os
 from typing import Any
 
+from .backends import Backend as Backend
+from .backends import BackendConfig as BackendConfig
+from .backends import get_default_backend_for_device as get_default_backend_for_device
+from .backends import is_backend_available as is_backend_available
+from .backends import is_nccl_available as is_nccl_available
 from .collectives import all_gather as all_gather
 from .collectives import all_gather_coalesced as all_gather_coalesced
 from .collectives import all_gather_into_tensor as all_gather_into_tensor
@@ -35,14 +40,11 @@ from .errors import DistError as DistError
 from .errors import DistNetworkError as DistNetworkError
 from .errors import DistStoreError as DistStoreError
 from .errors import QueueEmptyError as QueueEmptyError
-from .groups import Backend as Backend
-from .groups import BackendConfig as BackendConfig
 from .groups import GroupMember as GroupMember
 from .groups import ProcessGroup as ProcessGroup
 from .groups import destroy_process_group as destroy_process_group
 from .groups import get_backend as get_backend
 from .groups import get_backend_config as get_backend_config
-from .groups import get_default_backend_for_device as get_default_backend_for_device
 from .groups import get_global_rank as get_global_rank
 from .groups import get_group_rank as get_group_rank
 from .groups import get_node_local_rank as get_node_local_rank
@@ -52,7 +54,6 @@ from .groups import get_rank as get_rank
 from .groups import get_world_size as get_world_size
 from .groups import group as group
 from .groups import init_process_group as init_process_group
-from .groups import is_backend_available as is_backend_available
 from .groups import is_initialized as is_initialized
 from .groups import new_group as new_group
 from .groups import new_subgroups as new_subgroups
@@ -96,12 +97,12 @@ def is_gloo_available() -> bool:
 is_mpi_available = is_gloo_available
 
 
-def is_nccl_available() -> bool:
-    """Can GPUs of several processes work together?"""
+def is_ucc_available() -> bool:
+    """Is there a backend of this name? No."""
     return False
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+is_xccl_available = is_ucc_available
 
 
 def is_torchelastic_launched() -> bool:

@@ -30,13 +30,13 @@ class _Normalize(Function):
         wide = input.dtype if input.dtype is flambeau.float64 else flambeau.float32
         x = input.to(wide)
         count = input.numel() // max(channels, 1)
-        mine = flambeau.zeros(2 * channels + 1, dtype=wide)
+        mine = flambeau.zeros(2 * channels + 1, dtype=wide, device=input.device)
         if count:
             mean = x.mean(dims)
             mine[:channels] = mean
             mine[channels:-1] = (x - _per_channel(x, mean)).square().sum(dims)
             mine[-1] = count
-        table = flambeau.empty(get_world_size(group), mine.numel(), dtype=wide)
+        table = mine.new_empty(get_world_size(group), mine.numel())
         all_gather_into_tensor(table, mine, group)
         means, squares, counts = table[:, :channels], table[:, channels:-1], table[:, -1:]
         total = counts.sum()

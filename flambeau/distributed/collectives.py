@@ -4,17 +4,28 @@ Engines take flat tensors. A contiguous tensor is flat as it is, over its own me
 copied before and, if it is written, after.
 """
 
-import warnings
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import flambeau
 from flambeau import Tensor
 
+from .arguments import (
+    checked_op,
+    flat_of,
+    is_outside,
+    one_tensor,
+    root_of,
+    same_dtype,
+    same_shape,
+    several_tensors,
+    shape_text,
+    written,
+)
 from .debug import check_alike, is_detailed
-from .groups import get_group_rank, given_group, not_in_group
-from .reduce_ops import RedOpType, ReduceOp, kind_of, supports_complex
+from .groups import given_group
+from .reduce_ops import ReduceOp
 
 __all__ = [
     "all_gather",
@@ -37,110 +48,12 @@ __all__ = [
 ]
 
 
-# -- tensors as engines want them ------------------------------------------------------------------
-
-
-def flat_of(t: Tensor) -> tuple[Tensor, bool]:
-    """(the elements side by side, are they a copy?)"""
-    t = t.detach()
-    if t.is_complex() and t.is_conj():
-        t = t.resolve_conj()
-    if t.is_contiguous():
-        return t.view(-1), False
-    return t.contiguous().view(-1), True
-
-
-def written(tensors, flats):
-    """What was computed in copies goes back."""
-    for t, (flat, copied) in zip(tensors, flats):
-        if copied:
-            t.detach().copy_(flat.view(t.shape))
-
-
-# -- checks ----------------------------------------------------------------------------------------
-
-
-def one_tensor(value, name):
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
-            f"             but got {type(value)} instead."
-        )
-
-
-def several_tensors(value, name):
-    if not isinstance(value, (list, tuple)) or not all(isinstance(t, Tensor) for t in value):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
-            f"             but got {type(value)} with elements of type "
-            f"{[type(v) for v in value] if isinstance(value, (list, tuple)) else None}."
-        )
-
-
-def _same_dtype(*tensors):
-    first = tensors[0].dtype
-    for t in tensors[1:]:
-        if t.dtype is not first:
-            raise ValueError(
-                f"Invalid usage of tensors with different dtypesFound {first} and  {t.dtype}"
-            )
-
-
-def _shape_text(t):
-    return "(" + ", ".join(map(str, t.shape)) + ")"
-
-
-def _same_shape(name, tensors, expected):
-    for k, t in enumerate(tensors):
-        if t.shape != expected.shape:
-            raise RuntimeError(
-                f"ProcessGroupGloo::{name}: invalid tensor size at index {k} "
-                f"(expected {_shape_text(expected)}, got {_shape_text(t)})"
-            )
-
-
-def _op(name, op, t):
-    kind = kind_of(op)
-    if kind is None or (kind is RedOpType.PREMUL_SUM and not isinstance(op, ReduceOp)):
-        raise TypeError(f"{name}(): incompatible function arguments: op={op!r} is no ReduceOp")
-    if t.is_complex() and not supports_complex(op):
-        raise ValueError(f"{name} does not support {kind} on complex tensors")
-    if kind.name in ("BAND", "BOR", "BXOR") and (t.is_floating_point() or t.is_complex()):
-        raise RuntimeError(f"Cannot use ReduceOp.{kind.name} with non-integral dtype")
-    return op
-
-
-def root_of(name, group, rank, group_rank):
-    """The member that rank= of the world or group_rank= means."""
-    if rank is None and group_rank is None:
-        raise ValueError("Must specify global_rank or group_rank")
-    if rank is not None and group_rank is not None:
-        raise ValueError("Can't specify both group_rank and global_rank")
-    if group_rank is None:
-        if name and not 0 <= rank < group._world.size:
-            raise RuntimeError(f"ProcessGroupGloo::{name}: invalid root rank: {rank}")
-        group_rank = get_group_rank(group, rank)
-    if not 0 <= group_rank < group.size():
-        raise RuntimeError(f"ProcessGroupGloo::{name}: invalid root rank: {group_rank}")
-    return group_rank
-
-
-def is_outside(group: Any, name: str) -> bool:
-    """Is this somebody else's group? Then nothing happens."""
-    if not_in_group(group):
-        warnings.warn(
-            f"Running {name} on global rank which does not belong to the given group.",
-            stacklevel=3,
-        )
-        return True
-    return False
-
-
 def _run(group, name, tensors, program, async_op, result):
     """Start a program; under DETAIL after the members have compared their arguments."""
     if is_detailed():
         check_alike(group, name, tensors)
-    return group.run(name, program, async_op, result)
+    on_gpu = any(t.is_cuda for t in (*tensors, *result)) and group._uses_nccl
+    return group.run(name, program, async_op, result, on_gpu)
 
 
 # -- one tensor each -------------------------------------------------------------------------------
@@ -165,13 +78,13 @@ def all_reduce(
     if is_outside(group, "all_reduce"):
         return None
     group = given_group(group)
-    _op("all_reduce", op, tensor)
+    checked_op("all_reduce", op, tensor)
 
     def program():
-        flat = flat_of(tensor)
+        flat = flat_of(tensor, group)
         if isinstance(op, ReduceOp) and op.factor is not None:
             flat[0].mul_(op.factor)
-        yield from group.engine.all_reduce(flat[0], op)
+        yield from group.engine_for(flat[0]).all_reduce(flat[0], op)
         written([tensor], [flat])
 
     return _run(group, "all_reduce", [tensor], program(), async_op, [tensor])
@@ -183,15 +96,15 @@ def all_reduce_coalesced(
     """all_reduce of several tensors as one."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     several_tensors(tensors, "tensor")
-    _same_dtype(*tensors)
+    same_dtype(*tensors)
     if is_outside(group, "all_reduce_coalesced"):
         return None
     group = given_group(group)
-    _op("all_reduce", op, tensors[0])
+    checked_op("all_reduce", op, tensors[0])
 
     def program():
-        whole = flambeau.cat([flat_of(t)[0] for t in tensors])
-        yield from group.engine.all_reduce(whole, op)
+        whole = flambeau.cat([flat_of(t, group)[0] for t in tensors])
+        yield from group.engine_for(whole).all_reduce(whole, op)
         for t, part in zip(tensors, whole.split([t.numel() for t in tensors])):
             t.detach().copy_(part.view(t.shape))
 
@@ -213,8 +126,8 @@ def broadcast(
     root = root_of("broadcast", group, src, group_src)
 
     def program():
-        flat = flat_of(tensor)
-        yield from group.engine.broadcast(flat[0], root)
+        flat = flat_of(tensor, group)
+        yield from group.engine_for(flat[0]).broadcast(flat[0], root)
         if group.rank() != root:
             written([tensor], [flat])
 
@@ -235,11 +148,11 @@ def reduce(
         return None
     group = given_group(group)
     root = root_of("reduce", group, dst, group_dst)
-    _op("reduce", op, tensor)
+    checked_op("reduce", op, tensor)
 
     def program():
-        flat = flat_of(tensor)
-        yield from group.engine.reduce(flat[0], root, op)
+        flat = flat_of(tensor, group)
+        yield from group.engine_for(flat[0]).reduce(flat[0], root, op)
         if group.rank() == root:
             written([tensor], [flat])
 
@@ -256,6 +169,8 @@ def barrier(
     if is_outside(group, "barrier"):
         return None
     group = given_group(group)
+    if group._uses_nccl and not async_op:
+        flambeau.cuda.current_stream().synchronize()  # what this process has started is done
     return _run(group, "barrier", [], group.engine.barrier(), async_op, [])
 
 
@@ -307,7 +222,7 @@ def all_gather(
     """tensor_list[r] becomes the tensor of process r, everywhere."""
     several_tensors(tensor_list, "tensor_list")
     one_tensor(tensor, "tensor")
-    _same_dtype(*tensor_list, tensor)
+    same_dtype(*tensor_list, tensor)
     if is_outside(group, "all_gather"):
         return None
     group = given_group(group)
@@ -316,11 +231,12 @@ def all_gather(
             "ProcessGroupGloo::allgather: invalid output tensor list at index 0 "
             f"(expected length {group.size()}, got {len(tensor_list)})"
         )
-    _same_shape("allgather", tensor_list, tensor)
+    same_shape("allgather", tensor_list, tensor)
 
     def program():
-        outs = [flat_of(t) for t in tensor_list]
-        yield from group.engine.all_gather([flat for flat, _ in outs], flat_of(tensor)[0])
+        outs = [flat_of(t, group) for t in tensor_list]
+        mine = flat_of(tensor, group)[0]
+        yield from group.engine_for(mine).all_gather([flat for flat, _ in outs], mine)
         written(tensor_list, outs)
 
     return _run(group, "all_gather", [tensor], program(), async_op, list(tensor_list))
@@ -356,13 +272,14 @@ def all_gather_into_tensor(
     if output_tensor.numel() != input_tensor.numel() * group.size():
         raise RuntimeError(
             "ProcessGroupGloo::allgather: invalid tensor size at index 0 "
-            f"(expected {_shape_text(input_tensor)}, got {_shape_text(output_tensor)})"
+            f"(expected {shape_text(input_tensor)}, got {shape_text(output_tensor)})"
         )
 
     def program():
-        out = flat_of(output_tensor)
+        out = flat_of(output_tensor, group)
         parts = out[0].chunk(group.size()) if out[0].numel() else [out[0]] * group.size()
-        yield from group.engine.all_gather(parts, flat_of(input_tensor)[0])
+        mine = flat_of(input_tensor, group)[0]
+        yield from group.engine_for(mine).all_gather(parts, mine)
         written([output_tensor], [out])
 
     return _run(
@@ -371,6 +288,45 @@ def all_gather_into_tensor(
 
 
 all_gather_single = all_gather_into_tensor
+
+
+class _Root(NamedTuple):
+    """The words for the member that has a tensor for each."""
+
+    call: str
+    side: str
+    direction: str
+
+
+_GATHER = _Root("gather", "destination", "output")
+_SCATTER = _Root("scatter", "source", "input")
+
+
+def _one_and_all(words, tensor, tensors, rank, group, group_rank):
+    """Arguments of gather and scatter, checked: (group, root), or None outside of the group."""
+    call, side, direction = words
+    one_tensor(tensor, "tensor")
+    if tensors:
+        several_tensors(tensors, f"{call}_list")
+        same_dtype(tensor, *tensors)
+    if is_outside(group, call):
+        return None
+    group = given_group(group)
+    root = root_of(call, group, 0 if rank is None and group_rank is None else rank, group_rank)
+    if group.rank() != root:
+        if tensors:
+            raise ValueError(f"Argument ``{call}_list`` must NOT be specified on non-{side} ranks.")
+        return group, root
+    if not tensors:
+        raise ValueError(f"Argument ``{call}_list`` must be specified on {side} rank.")
+    if len(tensors) != group.size():
+        raise RuntimeError(
+            f"ProcessGroupGloo::{call}: Incorrect {direction} list size {len(tensors)}. "
+            f"{direction.capitalize()} list size should be {group.size()}, same as size of the "
+            "process group."
+        )
+    same_shape(call, tensors, tensor)
+    return group, root
 
 
 def gather(
@@ -382,32 +338,19 @@ def gather(
     group_dst: int | None = None,
 ) -> Any:
     """On process dst, gather_list[r] becomes the tensor of process r."""
-    one_tensor(tensor, "tensor")
-    if gather_list:
-        several_tensors(gather_list, "gather_list")
-        _same_dtype(tensor, *gather_list)
-    if is_outside(group, "gather"):
+    found = _one_and_all(_GATHER, tensor, gather_list, dst, group, group_dst)
+    if found is None:
         return None
-    group = given_group(group)
-    root = root_of("gather", group, 0 if dst is None and group_dst is None else dst, group_dst)
-    if group.rank() == root:
-        if not gather_list:
-            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-        if len(gather_list) != group.size():
-            raise RuntimeError(
-                f"ProcessGroupGloo::gather: Incorrect output list size {len(gather_list)}. Output "
-                f"list size should be {group.size()}, same as size of the process group."
-            )
-        _same_shape("gather", gather_list, tensor)
-    elif gather_list:
-        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    group, root = found
+    targets = list(gather_list or ())
 
     def program():
-        outs = [flat_of(t) for t in gather_list or ()]
-        yield from group.engine.gather([flat for flat, _ in outs], flat_of(tensor)[0], root)
-        written(gather_list or (), outs)
+        outs = [flat_of(t, group) for t in targets]
+        mine = flat_of(tensor, group)[0]
+        yield from group.engine_for(mine).gather([flat for flat, _ in outs], mine, root)
+        written(targets, outs)
 
-    return _run(group, "gather", [tensor], program(), async_op, list(gather_list or ()))
+    return _run(group, "gather", [tensor], program(), async_op, targets)
 
 
 def scatter(
@@ -419,30 +362,15 @@ def scatter(
     group_src: int | None = None,
 ) -> Any:
     """Process r gets scatter_list[r] of process src."""
-    one_tensor(tensor, "tensor")
-    if scatter_list:
-        several_tensors(scatter_list, "scatter_list")
-        _same_dtype(tensor, *scatter_list)
-    if is_outside(group, "scatter"):
+    found = _one_and_all(_SCATTER, tensor, scatter_list, src, group, group_src)
+    if found is None:
         return None
-    group = given_group(group)
-    root = root_of("scatter", group, 0 if src is None and group_src is None else src, group_src)
-    if group.rank() == root:
-        if not scatter_list:
-            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-        if len(scatter_list) != group.size():
-            raise RuntimeError(
-                f"ProcessGroupGloo::scatter: Incorrect input list size {len(scatter_list)}. Input "
-                f"list size should be {group.size()}, same as size of the process group."
-            )
-        _same_shape("scatter", scatter_list, tensor)
-    elif scatter_list:
-        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    group, root = found
 
     def program():
-        parts = [flat_of(t)[0] for t in scatter_list or ()]
-        out = flat_of(tensor)
-        yield from group.engine.scatter(out[0], parts, root)
+        parts = [flat_of(t, group)[0] for t in scatter_list or ()]
+        out = flat_of(tensor, group)
+        yield from group.engine_for(out[0]).scatter(out[0], parts, root)
         written([tensor], [out])
 
     return _run(group, "scatter", [tensor], program(), async_op, [tensor])
@@ -458,15 +386,17 @@ def reduce_scatter(
     """Process r gets the reduction of everybody's input_list[r]."""
     one_tensor(output, "output")
     several_tensors(input_list, "input_list")
-    _same_dtype(output, *input_list)
+    same_dtype(output, *input_list)
     if is_outside(group, "reduce_scatter"):
         return None
     group = given_group(group)
-    _op("reduce_scatter", op, output)
+    checked_op("reduce_scatter", op, output)
     if len(input_list) != group.size():
         raise RuntimeError("invalid input tensor list size, must be world size")
-    _same_shape("reduce_scatter", input_list, output)
-    return _reduce_scatter(output, lambda: [flat_of(t)[0] for t in input_list], op, group, async_op)
+    same_shape("reduce_scatter", input_list, output)
+    return _reduce_scatter(
+        output, lambda: [flat_of(t, group)[0] for t in input_list], op, group, async_op
+    )
 
 
 def reduce_scatter_tensor(
@@ -478,8 +408,8 @@ def reduce_scatter_tensor(
     if is_outside(group, "reduce_scatter_tensor"):
         return None
     group = given_group(group)
-    _op("reduce_scatter_tensor", op, output)
-    _same_dtype(output, input)
+    checked_op("reduce_scatter_tensor", op, output)
+    same_dtype(output, input)
     if output.numel() * group.size() != input.numel():
         raise RuntimeError(
             "Check failed: input must be as large as the outputs of all "
@@ -487,7 +417,7 @@ def reduce_scatter_tensor(
         )
 
     def parts():
-        flat = flat_of(input)[0]
+        flat = flat_of(input, group)[0]
         return flat.chunk(group.size()) if flat.numel() else [flat] * group.size()
 
     return _reduce_scatter(output, parts, op, group, async_op)
@@ -498,8 +428,8 @@ reduce_scatter_single = reduce_scatter_tensor
 
 def _reduce_scatter(output, parts, op, group, async_op):
     def program():
-        out = flat_of(output)
-        yield from group.engine.reduce_scatter(out[0], parts(), op)
+        out = flat_of(output, group)
+        yield from group.engine_for(out[0]).reduce_scatter(out[0], parts(), op)
         written([output], [out])
 
     return _run(group, "reduce_scatter", [output], program(), async_op, [output])
@@ -514,7 +444,7 @@ def all_to_all(
     """output_tensor_list[s] becomes what process s has for this one."""
     several_tensors(output_tensor_list, "output_tensor_list")
     several_tensors(input_tensor_list, "input_tensor_list")
-    _same_dtype(*output_tensor_list, *input_tensor_list)
+    same_dtype(*output_tensor_list, *input_tensor_list)
     if is_outside(group, "all_to_all"):
         return None
     group = given_group(group)
@@ -526,9 +456,9 @@ def all_to_all(
             )
 
     def program():
-        outs = [flat_of(t) for t in output_tensor_list]
-        parts = [flat_of(t)[0] for t in input_tensor_list]
-        yield from group.engine.all_to_all([flat for flat, _ in outs], parts)
+        outs = [flat_of(t, group) for t in output_tensor_list]
+        parts = [flat_of(t, group)[0] for t in input_tensor_list]
+        yield from group.engine_for(parts[0]).all_to_all([flat for flat, _ in outs], parts)
         written(output_tensor_list, outs)
 
     return _run(group, "all_to_all", [], program(), async_op, list(output_tensor_list))
@@ -559,7 +489,7 @@ def all_to_all_single(
     """all_to_all of pieces along the first dimension."""
     one_tensor(output, "output")
     one_tensor(input, "input")
-    _same_dtype(output, input)
+    same_dtype(output, input)
     if is_outside(group, "all_to_all_single"):
         return None
     group = given_group(group)
@@ -567,9 +497,9 @@ def all_to_all_single(
     mine = _splits(input, input_split_sizes, group.size())
 
     def program():
-        out = flat_of(output)
-        parts = flat_of(input)[0].split(mine)
-        yield from group.engine.all_to_all(list(out[0].split(theirs)), list(parts))
+        out = flat_of(output, group)
+        parts = flat_of(input, group)[0].split(mine)
+        yield from group.engine_for(out[0]).all_to_all(list(out[0].split(theirs)), list(parts))
         written([output], [out])
 
     return _run(group, "all_to_all_single", [], program(), async_op, [output])

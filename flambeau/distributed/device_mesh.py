@@ -43,6 +43,7 @@ class DeviceMesh:
         place = self.mesh.eq(get_rank()).nonzero()
         self._coordinate = place[0].tolist() if len(place) else None
         self._groups = self._made() if _groups is None else _groups
+        self._root: DeviceMesh | None = None  # the mesh that this one is a part of
 
     def _made(self):
         """A group along each dimension; all processes make all of them, in the same order."""
@@ -127,13 +128,14 @@ class DeviceMesh:
         index = tuple(
             slice(None) if d in dims else place for d, place in enumerate(self._coordinate)
         )
-        part = self.mesh[index]
-        return DeviceMesh(
+        part = DeviceMesh(
             self.device_type,
-            part,
+            self.mesh[index],
             mesh_dim_names=tuple(n for n in self.mesh_dim_names if n in chosen),
             _groups=[self._groups[d] for d in sorted(dims)],
         )
+        part._root = self if self._root is None else self._root
+        return part
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceMesh) and (
@@ -145,11 +147,29 @@ class DeviceMesh:
     def __hash__(self) -> int:
         return hash((self.device_type, self.mesh_dim_names, str(self.mesh.tolist())))
 
+    def __enter__(self) -> "DeviceMesh":
+        """The mesh of calls that name none."""
+        _entered.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _entered.pop()
+
     def __repr__(self) -> str:
+        shape: Any = self.shape
         if self.mesh_dim_names:
-            inside = ", ".join(f"{n}={k}" for n, k in zip(self.mesh_dim_names, self.shape))
-            return f"DeviceMesh(({inside}), '{self.device_type}')"
-        return f"DeviceMesh({self.shape}, '{self.device_type}')"
+            shape = "(" + ", ".join(f"{n}={k}" for n, k in zip(self.mesh_dim_names, shape)) + ")"
+        return f"DeviceMesh({shape}, '{self.device_type}', stride={self.mesh.stride()})"
+
+
+_entered: list[DeviceMesh] = []
+
+
+def current_mesh() -> DeviceMesh:
+    """The mesh that has been entered."""
+    if not _entered:
+        raise RuntimeError("No device mesh is currently active!")
+    return _entered[-1]
 
 
 def init_device_mesh(

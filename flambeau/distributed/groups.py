@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from datetime import timedelta
 from typing import Any
 
+from .backends import Backend, BackendConfig, check_backend
 from .constants import default_pg_timeout
 from .errors import DistBackendError, no_group
 from .messages import Messages
@@ -20,14 +21,11 @@ from .stores import FileStore, PrefixStore, Store
 from .world import World, mpi_world, world
 
 __all__ = [
-    "Backend",
-    "BackendConfig",
     "GroupMember",
     "ProcessGroup",
     "destroy_process_group",
     "get_backend",
     "get_backend_config",
-    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
@@ -37,64 +35,12 @@ __all__ = [
     "get_world_size",
     "group",
     "init_process_group",
-    "is_backend_available",
     "is_initialized",
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
     "split_group",
 ]
-
-
-class Backend(str):
-    """The name of a backend, in lower case."""
-
-    UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE = (
-        "undefined",
-        "gloo",
-        "nccl",
-        "xccl",
-        "ucc",
-        "mpi",
-        "fake",
-    )
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
-
-    def __new__(cls, name: str) -> "Backend":
-        if not isinstance(name, str):
-            raise ValueError("Backend constructor parameter must be string-ish")
-        return super().__new__(cls, name.lower())
-
-
-class BackendConfig:
-    """Which backend serves which kind of device."""
-
-    def __init__(self, backend: str) -> None:
-        text = str(backend)
-        if ":" in text:
-            self.device_backend_map = dict(part.split(":") for part in text.split(","))
-        else:
-            name = "gloo" if text == "undefined" else text
-            kinds = ("cpu",) if text == "undefined" else ("cpu", "cuda")
-            self.device_backend_map = dict.fromkeys(kinds, name)
-
-    def get_device_backend_map(self) -> dict[str, str]:
-        """Device type -> backend."""
-        return self.device_backend_map
-
-    def __repr__(self) -> str:
-        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
-
-
-def check_backend(backend: str | None) -> Backend:
-    """A backend that there is; messages are PyTorch's."""
-    name = Backend(backend or "undefined")
-    for part in BackendConfig(name).device_backend_map.values():
-        if part in ("nccl", "ucc", "xccl") and ":" not in name:
-            raise RuntimeError(f"Distributed package doesn't have {part.upper()} built in")
-        if part not in Backend.backend_list:
-            raise AssertionError(f"Unknown backend type {part}")
-    return name
 
 
 def check_timeout(timeout: Any) -> float:
@@ -131,6 +77,9 @@ class ProcessGroup:
         if self._shared is not None and self._shared.bells is not None:
             self._lane.doze = self._shared.doze
         self._calls = 0  # for DETAIL: how many collectives there were
+        devices = BackendConfig(backend).device_backend_map
+        self._uses_nccl = devices.get("cuda") == "nccl"
+        self._gpus: dict[int, Any] = {}  # GPU -> its engine, made when first used
 
     def rank(self) -> int:
         """Which member this process is."""
@@ -142,7 +91,8 @@ class ProcessGroup:
 
     def name(self) -> str:
         """The name of its backend."""
-        return str(BackendConfig(self._backend).device_backend_map.get("cpu", self._backend))
+        found = BackendConfig(self._backend).device_backend_map
+        return str(found.get("cpu", found.get("cuda", self._backend)))
 
     def _get_backend_name(self):
         return self.name()
@@ -155,10 +105,33 @@ class ProcessGroup:
         """From now on wait so long for others."""
         self._seconds = check_timeout(timeout)
 
-    def run(self, name: str, program: Generator, async_op: bool, result: list) -> Work | None:
-        """A program of all members: now, or in the background."""
-        work = Work(self._lane, name, program, result, self._seconds)
-        self._lane.submit(work, async_op)
+    def serves(self, tensor: Any) -> bool:
+        """Is there an engine for tensors where this one is? Others go through the host."""
+        return not tensor.is_cuda or self._uses_nccl
+
+    def engine_for(self, tensor: Any) -> Any:
+        """Who does collectives of such a tensor."""
+        if not tensor.is_cuda:
+            return self.engine
+        index = tensor.device.index
+        if index not in self._gpus:
+            from .gpus import GpuEngine
+
+            self._gpus[index] = GpuEngine(self, index)
+        return self._gpus[index]
+
+    def run(
+        self, name: str, program: Generator, async_op: bool, result: list, on_gpu: bool = False
+    ) -> Work | None:
+        """A program of all members: now, or in the background; on a GPU in a stream."""
+        work: Work
+        if on_gpu:
+            from .gpus import StreamWork
+
+            work = StreamWork(self._lane, name, program, result, self._seconds)
+        else:
+            work = Work(self._lane, name, program, result, self._seconds)
+            self._lane.submit(work, async_op)
         if async_op:
             return work
         work.wait()
@@ -176,6 +149,8 @@ class ProcessGroup:
 
     def shutdown(self) -> None:
         """Members need it no more."""
+        for engine in self._gpus.values():
+            engine.close()
         if self._lane.error is None and not self._lane.queue:
             self._world.put_back(self._ranks, self._comm, self._shared)
         self._lane.error = self._lane.error or DistBackendError("it was destroyed")
@@ -482,16 +457,6 @@ def get_backend(group: Any = None) -> Backend:
 def get_backend_config(group: Any = None) -> str:
     """Which backend serves which device."""
     return str(BackendConfig(get_backend(group)))
-
-
-def get_default_backend_for_device(device: Any) -> str:
-    """What init_process_group would take for a device."""
-    return "nccl" if str(getattr(device, "type", device)).startswith("cuda") else "gloo"
-
-
-def is_backend_available(backend: str) -> bool:
-    """Is there a backend of this name?"""
-    return backend.lower() in ("gloo", "mpi")
 
 
 def get_process_group_ranks(group: Any) -> list[int]:

@@ -7,7 +7,8 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 
-from .collectives import all_gather, broadcast, gather, is_outside, root_of, scatter
+from .arguments import is_outside, root_of
+from .collectives import all_gather, broadcast, gather, scatter
 from .groups import given_group
 from .point_to_point import recv, send
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from flambeau import Tensor
 
-from .collectives import flat_of, is_outside, one_tensor, root_of, written
+from .arguments import flat_of, is_outside, one_tensor, root_of, written
 from .groups import ProcessGroup, given_group
 from .progress import Work
 
@@ -35,7 +35,10 @@ def isend(
             "Invalid destination rank: destination rank should not be the same as the rank of the "
             "current process."
         )
-    flat = flat_of(tensor)[0]
+    flat = flat_of(tensor, group)[0]
+    if flat.is_cuda:
+        program = group.engine_for(flat).moves("send", [("send", flat, target)])
+        return group.run("send", program, True, [tensor], on_gpu=True)
     return group.run_message("send", lambda work: group.messages.send(flat, target, tag), [tensor])
 
 
@@ -52,21 +55,38 @@ def irecv(
         return None
     group = given_group(group)
     source = None if src is None and group_src is None else _other(group, src, group_src)
-    if source == group.rank() or group.messages is None:
+    if source == group.rank() or group.size() == 1:
         raise ValueError(
             "Invalid source rank: source rank should not be the same as the rank of the "
             "current process."
         )
 
+    if tensor.is_cuda and group.serves(tensor):
+        return _received_on_gpu(tensor, source, group)
+
     def make(work):
         def tell(member):
             work._source = group._ranks[member]
 
-        flat = flat_of(tensor)
+        flat = flat_of(tensor, group)
         yield from group.messages.receive(flat[0], source, tag, tell)
         written([tensor], [flat])
 
     return group.run_message("recv", make, [tensor])
+
+
+def _received_on_gpu(tensor, source, group):
+    if source is None:
+        raise ValueError("recv from any source is not supported by NCCL; src= must be given.")
+
+    def program():
+        flat = flat_of(tensor, group)
+        yield from group.engine_for(flat[0]).moves("recv", [("receive", flat[0], source)])
+        written([tensor], [flat])
+
+    work = group.run("recv", program(), True, [tensor], on_gpu=True)
+    work._source = group._ranks[source]
+    return work
 
 
 def send(
@@ -128,6 +148,10 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         )
     if not p2p_op_list:
         raise IndexError("list index out of range")
+    first = p2p_op_list[0]
+    group = given_group(first.group)
+    if first.tensor.is_cuda and group._uses_nccl:
+        return [_batch_on_gpu(p2p_op_list, group)]
     works = []
     for each in p2p_op_list:
         word = "group_dst" if each.op is isend else "group_src"
@@ -135,3 +159,26 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
             each.op(each.tensor, each.peer, each.group, each.tag, **{word: each.group_peer})
         )
     return [work for work in works if work is not None]
+
+
+def _batch_on_gpu(ops, group):
+    """All of them at once: a GPU that waits in one would never come to the next."""
+
+    def program():
+        flats = [flat_of(each.tensor, group) for each in ops]
+        moves = [
+            (
+                "send" if each.op is isend else "receive",
+                flat,
+                _other(group, each.peer, each.group_peer),
+            )
+            for each, (flat, _) in zip(ops, flats)
+        ]
+        yield from group.engine_for(flats[0][0]).moves("batch_isend_irecv", moves)
+        for each, flat in zip(ops, flats):
+            if each.op is irecv:
+                written([each.tensor], [flat])
+
+    work = group.run("batch_isend_irecv", program(), True, [o.tensor for o in ops], on_gpu=True)
+    assert work is not None
+    return work

@@ -7,6 +7,7 @@ thread. Time, deaths and processors are looked after here and nowhere else.
 """
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -44,6 +45,8 @@ class Work:
         self._error: BaseException | None = None
         self._done = False
         self._began: float | None = None
+        self._start = 0  # for profilers
+        self._beside = False  # does it run while its caller goes on?
         self._late_since: float | None = None
         self._source: int | None = None
         self._future: Future | None = None
@@ -102,6 +105,11 @@ class Work:
 
     # -- what lanes do ---------------------------------------------------------------------------
     def _finish(self, error=None):
+        recording = sys.modules.get("flambeau.profiler.recording")
+        if recording is not None and self._start:
+            track = id(self._lane) % (1 << 31) if self._beside else None
+            for recorder in recording._active:
+                recorder.span(f"gloo:{self._name}", self._start, time.perf_counter_ns(), track)
         self._error = error
         self._program.close()
         with self._lock:
@@ -109,7 +117,6 @@ class Work:
             future = self._future
         if future is not None:
             self._tell()
-        self._lane.finished(self)
 
     def _tell(self):
         assert self._future is not None
@@ -136,13 +143,13 @@ class Lane:
         """Put a program at the end; background: somebody else shall run it meanwhile."""
         if self.error is not None:
             raise DistBackendError(f"this process group is broken since: {self.error}")
+        work._beside = background
         self.queue.append(work)
         if background:
-            _background.add(self)
+            self.look()  # what can be done without waiting: others may already wait for it
+            if self.queue:
+                _background.add(self)
         return work
-
-    def finished(self, work):
-        pass
 
     def look(self) -> bool:
         """Go on as far as possible without waiting; False if another thread is at it."""
@@ -161,6 +168,7 @@ class Lane:
             work = queue[0]
             if work._began is None:
                 work._began = time.monotonic()
+                work._start = time.perf_counter_ns()
             try:
                 with no_grad():
                     waits_for = self.waits_for = next(work._program)

@@ -22,6 +22,8 @@ from .tcp_store import TCPStore
 
 __all__ = ["main", "run"]
 
+LEAVING = 3.0  # seconds that workers have to go by themselves after one has failed
+
 
 def parser() -> argparse.ArgumentParser:
     """The options, torchrun's; each may be written with - or _."""
@@ -190,11 +192,11 @@ class Launcher:
         key = f"attempt/{attempt}"
         while True:
             codes = [worker.poll() for worker in self.workers]
-            failed = [(k, code) for k, code in enumerate(codes) if code]
             if self.signal is not None:
                 return 128 + self.signal
-            if failed:
+            if any(codes):
                 self._note(f"{key}/failed", self.node)
+                failed = self._failures()
                 for local, code in failed:
                     self._complain(local, code, attempt)
                 return failed[0][1]
@@ -203,6 +205,16 @@ class Launcher:
             if self.nodes > 1 and self.store.check([f"{key}/failed"]):
                 return 1  # on another machine
             time.sleep(self.options.monitor_interval)
+
+    def _failures(self):
+        """Who failed, and how. One rank that leaves makes the others fail at once, and the one whose
+        fault it is may be the slowest to go: those that are going are waited for and named, too."""
+        deadline = time.monotonic() + LEAVING
+        while True:
+            codes = [worker.poll() for worker in self.workers]
+            if None not in codes or time.monotonic() > deadline:
+                return [(k, code) for k, code in enumerate(codes) if code]
+            time.sleep(0.02)
 
     def _note(self, key, value):
         with contextlib.suppress(RuntimeError):  # the launcher of machine 0 may have gone

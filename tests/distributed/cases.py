@@ -1,6 +1,5 @@
 """What processes of the tests do; each function runs on every rank of a world."""
 
-import copy
 import os
 import signal
 import time
@@ -63,37 +62,71 @@ def everything(rank, size, path, messages):
 
 
 def reductions(rank, size):
+    """all_reduce, reduce and reduce_scatter: every reduction of every dtype that has it."""
     values = [r % 3 + 1 for r in range(size)]
     for name, expected in EXPECTED.items():
         dtypes = INTEGERS if name.startswith("B") else INTEGERS + FLOATS
         for dtype in dtypes:
-            t = torch.full((7,), values[rank], dtype=dtype)
-            dist.all_reduce(t, op=getattr(dist.ReduceOp, name))
-            assert t.tolist() == [expected(values)] * 7, (name, dtype, t)
-    t = torch.full((3,), float(rank))
-    dist.all_reduce(t, op=dist.ReduceOp.AVG)
-    assert t.tolist() == [(size - 1) / 2] * 3
-    t = torch.tensor([rank == 0, True, False])
-    dist.all_reduce(t)
-    assert t.tolist() == [True, True, False]
-    t = torch.full((2,), complex(rank, 1))
-    dist.all_reduce(t)
-    assert t.tolist() == [complex(size * (size - 1) / 2, size)] * 2
+            reduced(rank, size, values[rank], getattr(dist.ReduceOp, name), expected(values), dtype)
+    for dtype in FLOATS:
+        reduced(rank, size, rank + 1, dist.ReduceOp.AVG, (size + 1) / 2, dtype)
+    for dtype in COMPLEX:
+        total = complex(size * (size - 1) / 2, size)
+        reduced(rank, size, complex(rank, 1), dist.ReduceOp.SUM, total, dtype)
+    reduced(rank, size, rank == 0, dist.ReduceOp.SUM, True, torch.bool)
+    reduced(rank, size, rank == 0, dist.ReduceOp.MIN, False, torch.bool)
+
+
+def reduced(rank, size, value, op, expected, dtype):
+    facts = (op, dtype)
+    expected = torch.full((3,), expected, dtype=dtype)
+    t = torch.full((3,), value, dtype=dtype)
+    dist.all_reduce(t, op=op)
+    assert torch.equal(t, expected), (facts, t)
+    t = torch.full((3,), value, dtype=dtype)
+    dist.reduce(t, size - 1, op=op)
+    assert rank != size - 1 or torch.equal(t, expected), (facts, t)
+    part = torch.empty(3, dtype=dtype)
+    dist.reduce_scatter_tensor(part, torch.full((3 * size,), value, dtype=dtype), op=op)
+    assert torch.equal(part, expected), (facts, part)
 
 
 def moves(rank, size, dtype):
+    """What only moves, for every dtype."""
+
     def made(r):
         return torch.tensor([r % 2, 1, 0]).to(dtype)
 
+    def rows(numbers):
+        return torch.stack([made(r) for r in numbers])
+
+    everybodys = rows(range(size))
     t = made(rank)
     dist.broadcast(t, size - 1)
     assert torch.equal(t, made(size - 1))
     outs = [torch.empty(3, dtype=dtype) for _ in range(size)]
     dist.all_gather(outs, made(rank))
-    assert all(torch.equal(out, made(r)) for r, out in enumerate(outs))
+    assert torch.equal(torch.stack(outs), everybodys)
+    whole = torch.empty(size, 3, dtype=dtype)
+    dist.all_gather_into_tensor(whole, made(rank))
+    assert torch.equal(whole, everybodys)
+    outs = [torch.empty(3, dtype=dtype) for _ in range(size)] if rank == 0 else None
+    dist.gather(made(rank), outs, 0)
+    assert outs is None or torch.equal(torch.stack(outs), everybodys)
     t = torch.empty(3, dtype=dtype)
-    dist.scatter(t, [made(r) for r in range(size)] if rank == 0 else None, 0)
+    dist.scatter(t, list(everybodys) if rank == 0 else None, 0)
     assert torch.equal(t, made(rank))
+    whole = torch.empty(size, 3, dtype=dtype)
+    dist.all_to_all_single(whole, rows(range(rank, rank + size)))
+    assert torch.equal(whole, rows(s + rank for s in range(size)))
+    outs = [torch.empty(3, dtype=dtype) for _ in range(size)]
+    dist.all_to_all(outs, list(rows(range(rank, rank + size))))
+    assert torch.equal(torch.stack(outs), rows(s + rank for s in range(size)))
+    if rank == 0:
+        dist.send(made(1), 1)
+    elif rank == 1:
+        dist.recv(t, 0)
+        assert torch.equal(t, made(1))
 
 
 def lengths(rank, size, count):
@@ -273,149 +306,6 @@ def refusals(rank, size):
             raise AssertionError(text)
 
 
-# -- training --------------------------------------------------------------------------------------
-
-
-def convnet(norm):
-    return nn.Sequential(
-        nn.Conv2d(1, 4, 3),
-        nn.BatchNorm2d(4) if norm else nn.Identity(),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(4 * 36, 3),
-    )
-
-
-class Tied(nn.Module):
-    """A transformer layer whose output weights are its embedding."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(11, 8)
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-        self.out = nn.Linear(8, 11, bias=False)
-        self.out.weight = self.embedding.weight
-
-    def forward(self, x):
-        return self.out(self.layer(self.embedding(x))).mean(1)
-
-
-def trains_as_one(rank, size, path):
-    """DDP equals one process with the whole batch."""
-    enter(rank, size, path)
-    torch.manual_seed(0)
-    images = torch.randn(4 * size, 1, 8, 8, dtype=torch.float64)
-    words = torch.randint(0, 11, (4 * size, 5))
-    for make, inputs in (
-        (lambda: convnet(False), images),
-        (lambda: convnet(True), images),
-        (Tied, words),
-    ):
-        for options in (
-            {"bucket_cap_mb": 0.0005},
-            {"find_unused_parameters": True},
-            {"static_graph": True},
-            {"gradient_as_bucket_view": True},
-        ):
-            compare(make().double(), inputs, rank, options)
-    dist.destroy_process_group()
-
-
-def compare(alone, inputs, rank, options):
-    size = dist.get_world_size()
-    target = torch.randint(0, 3, (len(inputs),), generator=torch.Generator().manual_seed(3))
-    together = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(alone))
-    if rank:
-        with torch.no_grad():
-            for p in together.parameters():
-                p.add_(1)  # process 0's count
-    together = DDP(together, **options)
-    share = slice(rank * len(inputs) // size, (rank + 1) * len(inputs) // size)
-    losses = []
-    for model, part in ((alone, slice(None)), (together, share)):
-        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-        for _ in range(3):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(inputs[part]), target[part])
-            loss.backward()
-            optimizer.step()
-        dist.all_reduce(loss.detach(), op=dist.ReduceOp.AVG)
-        losses.append(loss.item())
-    torch.testing.assert_close(losses[0], losses[1], rtol=1e-10, atol=1e-12)
-    for (name, a), b in zip(alone.state_dict().items(), together.module.state_dict().values()):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11, msg=f"{name} {options}")
-
-
-class Branch(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(2, 2), nn.Linear(2, 2)
-
-    def forward(self, x, second=False):
-        return self.b(x) if second else self.a(x)
-
-
-def ddp_corners(rank, size, path):
-    """no_sync, unused parameters, join, hooks, errors."""
-    enter(rank, size, path)
-    mean = sum(range(1, size + 1)) / size
-    x = torch.ones(1, 2) * (rank + 1)
-    model = DDP(Branch())
-    model(x).sum().backward()
-    try:
-        model(x)
-        raise AssertionError("no error for unused parameters")
-    except RuntimeError as error:
-        assert str(error).startswith("Expected to have finished reduction in the prior iteration")
-        assert f"did not receive grad for rank {rank}: 2 3" in str(error)
-    model = DDP(Branch(), find_unused_parameters=True)
-    model(x).sum().backward()
-    assert model.module.b.weight.grad is None
-    assert model.module.a.weight.grad[0, 0].item() == mean
-    model(x, second=rank == 0).sum().backward()  # used by some: everybody gets the average
-    assert model.module.b.weight.grad[0, 0].item() == 1 / size
-    model = DDP(nn.Linear(2, 1))
-    with model.no_sync():
-        model(x).sum().backward()
-    assert model.module.weight.grad[0, 0].item() == rank + 1
-    model(x).sum().backward()
-    assert model.module.weight.grad[0, 0].item() == 2 * mean
-    hooks(rank, size, mean)
-    for by_initial in (True, False):
-        model = DDP(nn.Linear(2, 1))
-        with model.join(divide_by_initial_world_size=by_initial):
-            for _ in range(2 + rank):
-                model.zero_grad()
-                model(torch.ones(1, 2)).sum().backward()
-        if rank == size - 1:
-            assert model.module.weight.grad[0, 0].item() == (1 / size if by_initial else 1)
-    wrong = nn.Linear(2, 1 if rank == 0 else 2)
-    try:
-        DDP(wrong)
-        raise AssertionError("no error for other shapes")
-    except RuntimeError as error:
-        assert "appears not to match sizes of the same param in process" in str(error)
-    dist.barrier()
-
-
-def hooks(rank, size, mean):
-    from flambeau.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-
-    for hook, state in (
-        (default_hooks.allreduce_hook, None),
-        (default_hooks.fp16_compress_hook, None),
-        (default_hooks.bf16_compress_hook, None),
-        (default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook), None),
-        (powerSGD_hook.powerSGD_hook, powerSGD_hook.PowerSGDState(None, 2, 2)),
-    ):
-        model = DDP(nn.Linear(32, 16))
-        model.register_comm_hook(state, hook)
-        for _ in range(4):
-            model.zero_grad()
-            model(torch.ones(1, 32) * (rank + 1)).sum().backward()
-            assert abs(model.module.weight.grad[0, 0].item() - mean) < 2e-2
-
-
 # -- failure ---------------------------------------------------------------------------------------
 
 
@@ -505,71 +395,3 @@ def stays(rank, size, path):
     """Ends without a word, as many programs do."""
     enter(rank, size, path)
     dist.all_reduce(torch.ones(1))
-
-
-# -- beyond DDP ------------------------------------------------------------------------------------
-
-
-def zero_steps_as_one(rank, size, path):
-    """ZeroRedundancyOptimizer equals the optimizer itself, and so do its states."""
-    from flambeau.distributed.optim import ZeroRedundancyOptimizer
-
-    enter(rank, size, path)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
-    plain = copy.deepcopy(model)
-    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.05)
-    reference = torch.optim.AdamW(plain.parameters(), lr=0.05)
-    x = torch.randn(8, 3, dtype=torch.float64)
-    for _ in range(3):
-        for one, opt in ((model, optimizer), (plain, reference)):
-            opt.zero_grad()
-            one(x).square().mean().backward()
-            opt.step()
-    for a, b in zip(model.parameters(), plain.parameters()):
-        assert torch.equal(a, b)
-    optimizer.consolidate_state_dict(0)
-    if rank == 0:
-        saved, expected = optimizer.state_dict(), reference.state_dict()
-        assert saved["state"].keys() == expected["state"].keys()
-        for key, state in expected["state"].items():
-            assert torch.equal(saved["state"][key]["exp_avg"], state["exp_avg"])
-    optimizer.load_state_dict(reference.state_dict())
-    assert sum(len(s) > 0 for s in optimizer.optim.state.values()) < 4
-    dist.destroy_process_group()
-
-
-def collectives_with_gradients(rank, size, path):
-    from flambeau.distributed.nn import functional as F
-
-    enter(rank, size, path)
-    x = torch.full((2,), float(rank + 1), requires_grad=True)
-    total = sum(range(1, size + 1))
-
-    def gradient(out):
-        return torch.autograd.grad(out, x)[0].tolist()
-
-    assert gradient((F.all_reduce(x) * (rank + 1)).sum()) == [total] * 2
-    assert gradient((F.broadcast(x, 0) * (rank + 1)).sum()) == [total * (rank == 0)] * 2
-    assert (
-        gradient(sum((k + 1) * t.sum() for k, t in enumerate(F.all_gather(x))))
-        == [size * (rank + 1)] * 2
-    )
-    out = F.reduce_scatter(torch.empty(2), [x * (k + 1) for k in range(size)])
-    assert out.tolist() == [total * (rank + 1)] * 2 and gradient(out.sum()) == [total] * 2
-    outs = F.all_to_all([torch.empty(2)] * size, [x * (k + 1) for k in range(size)])
-    assert [t[0].item() for t in outs] == [(k + 1) * (rank + 1) for k in range(size)]
-    assert gradient(sum(t.sum() for t in outs)) == [total] * 2
-    dist.destroy_process_group()
-
-
-def mesh(rank, size, path):
-    enter(rank, size, path)
-    made = dist.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
-    assert made.get_coordinate() == [rank // 2, rank % 2] and made["tp"].size() == 2
-    t = torch.tensor([float(rank)])
-    dist.all_reduce(t, group=made.get_group("tp"))
-    assert t.item() == 2 * (rank - rank % 2) + 1
-    assert made.get_local_rank("tp") == rank % 2 and made["dp"].mesh.numel() == size // 2
-    assert str(made) == f"DeviceMesh((dp={size // 2}, tp=2), 'cpu')"
-    dist.destroy_process_group()

@@ -1,5 +1,6 @@
 """Worlds of several processes: collectives, training, and what happens when one fails."""
 
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import flambeau.multiprocessing as mp
 from tests.data.worker_cases import limit, shm_files
-from tests.distributed import cases
+from tests.distributed import cases, training_cases
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None, reason="flambeau[distributed] is not installed"
@@ -22,9 +23,9 @@ POINTS = "before all_reduce inside broadcast barrier gather recv async group rai
 
 
 @pytest.fixture(autouse=True)
-def limited():
+def limited(request):
     before = set(shm_files())
-    with limit(110):
+    with limit(1800 if request.node.get_closest_marker("slow") else 110):
         yield
     deadline = time.monotonic() + 10
     while set(shm_files()) - before and time.monotonic() < deadline:
@@ -50,12 +51,12 @@ def test_collectives_of_three(tmp_path):
 
 @pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_ddp_trains_as_one_process(tmp_path, size):
-    world(cases.trains_as_one, size, tmp_path)
+    world(training_cases.trains_as_one, size, tmp_path)
 
 
 @pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_corners_of_ddp(tmp_path, size):
-    world(cases.ddp_corners, size, tmp_path)
+    world(training_cases.ddp_corners, size, tmp_path)
 
 
 QUICK = ("all_reduce", "recv", "raises")
@@ -78,9 +79,12 @@ def test_death_of_a_rank_is_told(tmp_path, point):
     assert codes == [0, 0 if point == "raises" else -9, 0]
 
 
-@pytest.mark.parametrize("case", ["zero_steps_as_one", "collectives_with_gradients", "mesh"])
+BEYOND = "zero_steps_as_one collectives_with_gradients mesh overlaps rebuilds detailed".split()
+
+
+@pytest.mark.parametrize("case", BEYOND)
 def test_beyond_ddp(tmp_path, case):
-    world(getattr(cases, case), 2, tmp_path)
+    world(getattr(training_cases, case), 2, tmp_path)
 
 
 def test_timeout_names_the_rank(tmp_path):
@@ -96,10 +100,23 @@ def test_groups_come_and_go(tmp_path):
     world(cases.again, 2, tmp_path)
 
 
+def belongings():
+    """(children of this process, its open files and sockets)"""
+    children = set()
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            children |= set(Path(f"/proc/self/task/{task}/children").read_text().split())
+    return children, len(os.listdir("/proc/self/fd"))
+
+
 @pytest.mark.slow
 def test_two_hundred_worlds_leave_nothing(tmp_path):
+    """Ports are those of processes: where none of these is left, none of those is."""
+    mp.spawn(cases.stays, (2, str(tmp_path / "store")), nprocs=2)
+    children, files = belongings()
     for k in range(200):
         mp.spawn(cases.stays, (2, str(tmp_path / f"store{k}")), nprocs=2)
+    assert belongings()[0] <= children and belongings()[1] <= files
 
 
 # -- launching -------------------------------------------------------------------------------------
@@ -129,7 +146,9 @@ def test_launcher_through_the_runner(tmp_path):
         dist.init_process_group("gloo")
         t = torch.ones(1) * int(os.environ["RANK"])
         dist.all_reduce(t)
-        print("sum", t.item(), "of", dist.get_world_size(), torch.__name__, flush=True)
+        import os
+        told = f"sum {t.item()} of {dist.get_world_size()} {torch.__name__}\\n"
+        os.write(1, told.encode())  # in one piece
         """,
     )
     done = launched(
@@ -188,7 +207,8 @@ def test_mpiexec(tmp_path):
         dist.init_process_group("mpi")
         t = torch.ones(1) * dist.get_rank()
         dist.all_reduce(t)
-        print("sum", t.item(), "of", dist.get_world_size(), flush=True)
+        import os
+        os.write(1, f"sum {t.item()} of {dist.get_world_size()}\\n".encode())  # in one piece
         """,
     )
     done = subprocess.run(

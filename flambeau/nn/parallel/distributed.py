@@ -87,8 +87,16 @@ class DistributedDataParallel(Module, Joinable):
             )
         if device_ids is not None and len(device_ids) > 1:
             raise ValueError("device_ids can only be None or contain a single element.")
+        places = {p.device for p in module.parameters()}
+        if (device_ids or output_device is not None) and "cuda" not in {d.type for d in places}:
+            raise ValueError(
+                "DistributedDataParallel device_ids and output_device arguments only work with "
+                "single-device/multiple-device GPU modules or CPU modules, but got device_ids "
+                f"{device_ids}, output_device {output_device}, and module parameters {places}."
+            )
         self.module, self.process_group = module, group
-        self.device_ids, self.output_device, self.dim = None, None, dim
+        self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
+        self.device = next(iter(places))
         self.broadcast_buffers = broadcast_buffers is not False
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
@@ -144,6 +152,10 @@ class DistributedDataParallel(Module, Joinable):
         wants = is_grad_enabled() and self.require_backward_grad_sync
         if wants and not self.reducer.finished:
             self.reducer.prepare([])  # raises
+        if self.device_ids:  # inputs may still be on the host
+            inputs, kwargs = pytree.tree_map_only(
+                Tensor, lambda t: t.to(self.device), (inputs, kwargs)
+            )
         output = self.module(*inputs, **kwargs)
         if wants:
             leaves = [t for t in pytree.tree_leaves(output) if isinstance(t, Tensor)]
@@ -199,7 +211,7 @@ class DistributedDataParallel(Module, Joinable):
     @property
     def join_device(self) -> Any:
         """Where its tensors are."""
-        return flambeau.device("cpu")
+        return self.device
 
     @property
     def join_process_group(self) -> Any:

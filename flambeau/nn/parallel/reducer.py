@@ -1,8 +1,9 @@
 """Gradients of several processes become one: buckets that are reduced while backward goes on.
 
-Parameters are put into buckets in the reverse of their order, as backward meets them. A hook on
-each counts its bucket down; full buckets leave in their order, the same on every process, as
-asynchronous collectives. When the pass is over, what has arrived is written into `.grad`.
+Parameters are put into buckets in the reverse of their order, as backward mostly meets them; after
+the first pass, in the order in which their gradients came. A hook on each counts its bucket down;
+full buckets leave in their order, the same on every process, as asynchronous collectives. When the
+pass is over, what has arrived is written into `.grad`.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,9 @@ class GradBucket:
         self._index, self.places, self._params = index, places, params
         self._is_last = False
         self.sizes = [p.numel() for p in params]
-        self._buffer = flambeau.zeros(sum(self.sizes), dtype=params[0].dtype)
+        self._buffer = flambeau.zeros(
+            sum(self.sizes), dtype=params[0].dtype, device=params[0].device
+        )
         self.views = self._cut(self._buffer)
         self.waiting = len(params)
         self.future: Any = None
@@ -125,8 +128,10 @@ class Reducer:
         self.find_unused, self.as_views, self.static = find_unused, as_views, static
         self.hook: tuple | None = None
         self.divisor = distributed.get_world_size(group)
-        self.buckets = self._assigned(first, cap)
-        self.home = {place: (b, k) for b in self.buckets for k, place in enumerate(b.places)}
+        self.limits = first, cap
+        self._make_buckets(list(reversed(range(len(params)))))
+        self.arrivals: dict[int, int] = {}  # place -> when its gradient came, in the first pass
+        self.passes = 0
         self.expecting = False  # is a pass going on whose gradients are to be reduced?
         self.finished = True
         self.queued = False
@@ -139,19 +144,37 @@ class Reducer:
             p.register_post_accumulate_grad_hook(self._hook_of(k)) for k, p in enumerate(params)
         ]
 
+    def _make_buckets(self, order):
+        self.order = order
+        self.buckets = self._assigned(*self.limits)
+        self.home = {place: (b, k) for b in self.buckets for k, place in enumerate(b.places)}
+
+    def _rebuild(self):
+        """After the first pass: buckets in the order of gradients, which is process 0's for all."""
+        if self.passes != 1 or (self.find_unused and not self.static):
+            return
+        self.passes += 1
+        last = len(self.params)
+        order = sorted(self.order, key=lambda place: self.arrivals.get(place, last))
+        agreed = flambeau.tensor(order)
+        distributed.broadcast(agreed, group=self.group, group_src=0)
+        if agreed.tolist() != self.order:
+            self._make_buckets(agreed.tolist())
+
     def _assigned(self, first, cap):
         groups: list[list[int]] = []
-        open_: dict = {}  # dtype -> (places, bytes) of the bucket that still has room
-        for place in reversed(range(len(self.params))):
+        open_: dict = {}  # (dtype, device) -> (places, bytes) of the bucket that still has room
+        for place in self.order:
             p = self.params[place]
-            places, nbytes = open_.get(p.dtype, ([], 0))
+            kind = p.dtype, p.device
+            places, nbytes = open_.get(kind, ([], 0))
             places.append(place)
             nbytes += p.nbytes
             if nbytes >= (first if not groups else cap):
                 groups.append(places)
-                open_.pop(p.dtype, None)
+                open_.pop(kind, None)
             else:
-                open_[p.dtype] = (places, nbytes)
+                open_[kind] = (places, nbytes)
         groups += [places for places, _ in open_.values()]
         buckets = [
             GradBucket(k, places, [self.params[i] for i in places])
@@ -169,6 +192,7 @@ class Reducer:
         """Forward is over: what comes back is to be reduced."""
         if not self.finished:
             raise RuntimeError(UNFINISHED + self._unready())
+        self._rebuild()
         self.expecting, self.finished, self.queued = True, False, False
         self.next, self.ready, self.used = 0, set(), set()
         self.seen = [0] * len(self.params)
@@ -204,6 +228,8 @@ class Reducer:
             self.queued = True
             queue_callback(self.finish)
         self.seen[place] += 1
+        if not self.passes:
+            self.arrivals[place] = sum(self.seen)  # the last one counts
         if self.static:
             if self.counts is None or self.seen[place] < self.counts[place]:
                 return  # the first pass only counts
@@ -264,6 +290,7 @@ class Reducer:
                 if place not in unused:
                     self._deliver(self.params[place], view)
         self.finished = True
+        self.passes += 1
 
     def _leave_all(self):
         for place in range(len(self.params)):
@@ -283,9 +310,8 @@ class Reducer:
         """Parameters that no process has used keep their `.grad` as it was."""
         if not self.find_unused and not self.static:
             return ()
-        used = flambeau.zeros(len(self.params), dtype=flambeau.int32)
-        for place in self.used:
-            used[place] = 1
+        marks = [int(place in self.used) for place in range(len(self.params))]
+        used = flambeau.tensor(marks, dtype=flambeau.int32)
         distributed.all_reduce(used, group=self.group)
         return {place for place, count in enumerate(used.tolist()) if not count}
 
@@ -301,12 +327,14 @@ class Reducer:
     # -- what others ask for -----------------------------------------------------------------------
     def shadow(self) -> None:
         """Take part in the reductions of others with zeros."""
+        self._rebuild()
         for bucket in self.buckets:
             bucket._buffer.zero_()
             self._leave(bucket)
         self._unused_everywhere()
         for bucket in self.buckets:
             bucket.future.wait()
+        self.passes += 1
 
     def register(self, state: Any, hook: Callable[[Any, GradBucket], Future]) -> None:
         """From now on hook(state, bucket) sends buckets."""
