@@ -1,8 +1,9 @@
 """Speed on a GPU: PyTorch's time and ours, both in one process, wall clock with synchronisation.
 
-    python benchmarks/gpu.py [--only softmax]
+    python benchmarks/gpu.py [--only softmax] [--compiled ours]
 
-Needs a GPU and a PyTorch that sees it. A line is the best of five runs of several calls each.
+Needs a GPU and a PyTorch that sees it. A line is the best of five runs of several calls each; the
+last column is our peak of memory over PyTorch's.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import time
 import torch as pytorch
 
 import flambeau
+from gpu_models import gpt2, resnet50
 
 CASES: dict = {}
 
@@ -54,6 +56,14 @@ simple("sum over rows, 8192", lambda m, F, a: a.sum(0), (8192, 8192))
 simple("sum along rows, 8192", lambda m, F, a: a.sum(1), (8192, 8192))
 simple("argmax along rows, 8192", lambda m, F, a: a.argmax(1), (8192, 8192))
 simple("cumsum, 4096", lambda m, F, a: a.cumsum(1), (4096, 4096), calls=3)
+simple("cumsum over rows, 4096", lambda m, F, a: a.cumsum(0), (4096, 4096), calls=3)
+simple("cumsum, 16 M", lambda m, F, a: a.cumsum(0), (1 << 24,))
+simple("cummax, 4096", lambda m, F, a: a.cummax(1), (4096, 4096))
+simple("var along rows, 8192", lambda m, F, a: a.var(1), (8192, 8192))
+simple("std of 64 M", lambda m, F, a: a.std(), LARGE)
+simple("log_softmax, 4096 x 50304", lambda m, F, a: a.log_softmax(1), (4096, 50304), calls=3)
+simple("mse_loss, 64 M", lambda m, F, a, b: F.mse_loss(a, b), LARGE, LARGE)
+simple("masked_fill, 64 M", lambda m, F, a: a.masked_fill(a > 0, 1.0), LARGE)
 simple("where, 64 M", lambda m, F, a, b: m.where(a > 0, a, b), LARGE, LARGE)
 simple("dropout, 64 M", lambda m, F, a: F.dropout(a, 0.1), LARGE)
 simple("product bf16, 8192", lambda m, F, a: a @ a, (8192, 8192), dtype="bfloat16", calls=5)
@@ -82,10 +92,98 @@ def _embedding(m):
     return lambda: m.nn.functional.embedding(places, table)
 
 
-@case("cross_entropy, 4096 x 50304", 2)
-def _cross_entropy(m):
-    scores, classes = drawn(m, 4096, 50304), m.randint(0, 50304, (4096,)).to("cuda")
-    return lambda: m.nn.functional.cross_entropy(scores, classes)
+MILLIONS = (1 << 24,)
+simple("sort, 16 M", lambda m, F, a: a.sort(), MILLIONS, calls=3)
+simple("sort, 4096 x 1024", lambda m, F, a: a.sort(), (4096, 1024))
+simple("topk 50 of 256 x 50304", lambda m, F, a: a.topk(50), (256, 50304))
+simple("median, 16 M", lambda m, F, a: a.median(), MILLIONS, calls=3)
+simple("nonzero, 16 M", lambda m, F, a: (a > 0).nonzero(), MILLIONS)
+simple("x[mask], 16 M", lambda m, F, a: a[a > 0], MILLIONS)
+simple("max_pool2d, 64 x 64 x 112", lambda m, F, a: F.max_pool2d(a, 3, 2, 1), (64, 64, 112, 112))
+simple("cat, 2 x 4096", lambda m, F, a, b: m.cat([a, b], 1), (4096, 4096), (4096, 4096))
+simple("pad, 64 x 64 x 112", lambda m, F, a: F.pad(a, (1, 1, 1, 1)), (64, 64, 112, 112))
+
+
+def indexed(name, work, *shapes, index, below, calls=10):
+    """Work with indices below a number: work(framework, indices, *tensors)."""
+
+    @case(name, calls)
+    def make(m):
+        places = m.randint(0, below, index).to("cuda")
+        tensors = [drawn(m, *shape) for shape in shapes]
+        return lambda: work(m, places, *tensors)
+
+
+indexed(
+    "gather, 16 M", lambda m, i, a: a.gather(1, i), (4096, 4096), index=(4096, 4096), below=4096
+)
+indexed(
+    "scatter_add, 16 M to 1 M", lambda m, i, a, b: a.scatter_add(0, i, b), (1 << 20,), MILLIONS,
+    index=MILLIONS, below=1 << 20, calls=3,
+)  # fmt: skip
+indexed(
+    "index_add, 65536 x 256", lambda m, i, a, b: a.index_add(0, i, b), (1 << 16, 256),
+    (1 << 16, 256), index=(1 << 16,), below=1 << 16,
+)  # fmt: skip
+indexed("bincount, 16 M", lambda m, i: i.bincount(), index=MILLIONS, below=1000)
+indexed("unique, 16 M", lambda m, i: i.unique(), index=MILLIONS, below=1000, calls=3)
+
+
+def both_ways(name, work, *shape, dtype="float32", index=None):
+    """Forward and backward: work(framework, functional, tensor, indices)."""
+
+    @case(name, 3)
+    def make(m):
+        x = drawn(m, *shape, dtype=dtype).requires_grad_()
+        places = None if index is None else m.randint(0, shape[0], index).to("cuda")
+        given = m.ones_like(work(m, m.nn.functional, x, places))
+
+        def run():
+            x.grad = None
+            work(m, m.nn.functional, x, places).backward(given)
+
+        return run
+
+
+both_ways(
+    "embedding both ways, 50304 x 768", lambda m, F, x, i: F.embedding(i, x), 50304, 768,
+    index=(32, 1024),
+)  # fmt: skip
+both_ways(
+    "layer_norm bf16 both ways, 32768 x 768", lambda m, F, x, i: F.layer_norm(x, (768,)),
+    32768, 768, dtype="bfloat16",
+)  # fmt: skip
+both_ways(
+    "batch_norm and relu both ways, 64 x 256 x 56 x 56",
+    lambda m, F, x, i: F.relu(F.batch_norm(x, None, None, training=True)), 64, 256, 56, 56,
+)  # fmt: skip
+both_ways(
+    "group_norm both ways, 32 x 256 x 56 x 56", lambda m, F, x, i: F.group_norm(x, 32),
+    32, 256, 56, 56,
+)  # fmt: skip
+both_ways("max_pool2d both ways", lambda m, F, x, i: F.max_pool2d(x, 3, 2, 1), 64, 64, 112, 112)
+
+
+def cross_entropy(name, rows, dtype, backward):
+    """Cross entropy of so many rows of 50304 scores."""
+
+    @case(name, 2)
+    def make(m):
+        scores = drawn(m, rows, 50304, dtype=dtype).requires_grad_(backward)
+        classes = m.randint(0, 50304, (rows,)).to("cuda")
+
+        def run():
+            scores.grad = None
+            loss = m.nn.functional.cross_entropy(scores, classes)
+            if backward:
+                loss.backward()
+
+        return run
+
+
+cross_entropy("cross_entropy, 4096 x 50304", 4096, "float32", False)
+cross_entropy("cross_entropy both ways, 4096 x 50304", 4096, "float32", True)
+cross_entropy("cross_entropy bf16 both ways, 16384 x 50304", 16384, "bfloat16", True)
 
 
 @case("50 x (mul, tanh), forward and backward", 5)
@@ -117,9 +215,130 @@ def _mlp(m):
     return run
 
 
-def seconds(m, make, calls):
+def learned(m, *shape, dtype="float32", last=False):
+    """A drawn tensor that wants a gradient; last: with channels innermost."""
+    t = drawn(m, *shape, dtype=dtype)
+    return (t.contiguous(memory_format=m.channels_last) if last else t).requires_grad_()
+
+
+def back_and_forth(work, *tensors):
+    """Work on tensors, forward and backward with the result as its gradient."""
+
+    def run():
+        out = work(*tensors)
+        out.backward(out.detach())
+        for t in tensors:
+            t.grad = None
+
+    return run
+
+
+@case("conv 3x3, 32 x 256 x 56 x 56 bf16 channels_last, forward and backward")
+def _conv(m):
+    image = learned(m, 32, 256, 56, 56, dtype="bfloat16", last=True)
+    weight = learned(m, 256, 256, 3, 3, dtype="bfloat16", last=True)
+    return back_and_forth(lambda x, w: m.nn.functional.conv2d(x, w, padding=1), image, weight)
+
+
+@case("conv 7x7 stem, 128 x 3 x 224 x 224, forward and backward")
+def _stem(m):
+    image, weight = drawn(m, 128, 3, 224, 224), learned(m, 64, 3, 7, 7)
+    return back_and_forth(lambda w: m.nn.functional.conv2d(image, w, None, 2, 3), weight)
+
+
+@case("attention 8 x 16 x 2048 x 64 causal bf16, forward and backward")
+def _attention(m):
+    tensors = [learned(m, 8, 16, 2048, 64, dtype="bfloat16") for _ in range(3)]
+    attend = m.nn.functional.scaled_dot_product_attention
+    return back_and_forth(lambda q, k, v: attend(q, k, v, is_causal=True), *tensors)
+
+
+simple(
+    "attention 4 x 16 x 4096 x 128 bf16",
+    lambda m, F, q, k, v: F.scaled_dot_product_attention(q, k, v),
+    *[(4, 16, 4096, 128)] * 3, dtype="bfloat16",
+)  # fmt: skip
+simple("bmm bf16, 64 x 1024", lambda m, F, a, b: a @ b, *[(64, 1024, 1024)] * 2, dtype="bfloat16")
+
+
+@case("linear, gelu, linear bf16, 16384 x 1024 x 4096", 5)
+def _feed_forward(m):
+    F, x = m.nn.functional, drawn(m, 16384, 1024, dtype="bfloat16")
+    wide, narrow = (drawn(m, *s, dtype="bfloat16") for s in ((4096, 1024), (1024, 4096)))
+    b, c = drawn(m, 4096, dtype="bfloat16"), drawn(m, 1024, dtype="bfloat16")
+    return lambda: F.linear(F.gelu(F.linear(x, wide, b)), narrow, c)
+
+
+@case("LSTM 512, two layers, 128 steps of 64, forward and backward", 3)
+def _lstm(m):
+    net, x = m.nn.LSTM(512, 512, 2).to("cuda"), drawn(m, 128, 64, 512)
+    return lambda: net(x)[0].sum().backward()
+
+
+@case("AdamW over 124 M parameters", 3)
+def _adamw(m):
+    sizes = [(50304, 768), (1024, 768)]
+    sizes += [(768,), (768,), (2304, 768), (2304,), (768, 768), (768,), (768,), (768,)] * 12
+    sizes += [(3072, 768), (3072,), (768, 3072), (768,)] * 12
+    tensors = [drawn(m, *size).requires_grad_() for size in sizes]
+    for t in tensors:
+        t.grad = m.randn_like(t)
+    return m.optim.AdamW(tensors).step
+
+
+@case("GPT-2 124M forward, batch 1, 64 tokens, bf16", 5)
+def _gpt2_forward(m):
+    net = gpt2(m).to("cuda").to(m.bfloat16).eval()
+    tokens = m.randint(0, 50304, (1, 64)).to("cuda")
+
+    def run():
+        with m.no_grad():
+            net(tokens)
+
+    return run
+
+
+def training(m, net, inputs, classes, lr=1e-4):
+    """A step of training in bf16, which autocast sees to."""
+    optimizer = m.optim.AdamW(net.parameters(), lr=lr)
+
+    def run():
+        optimizer.zero_grad()
+        with m.autocast("cuda", dtype=m.bfloat16):
+            out = net(inputs)
+            loss = m.nn.functional.cross_entropy(out.flatten(0, -2), classes)
+        loss.backward()
+        optimizer.step()
+
+    return run
+
+
+@case("GPT-2 124M step bf16, 32 x 1024", 2)
+def _gpt2(m):
+    tokens = m.randint(0, 50304, (32, 1024)).to("cuda")
+    return training(m, gpt2(m).to("cuda"), tokens, tokens.flatten())
+
+
+@case("ResNet-50 step bf16 channels_last, batch 128", 3)
+def _resnet(m):
+    net = resnet50(m).to("cuda").to(memory_format=m.channels_last)
+    images = drawn(m, 128, 3, 224, 224).contiguous(memory_format=m.channels_last)
+    return training(m, net, images, m.randint(0, 1000, (128,)).to("cuda"))
+
+
+def measured(m, make, calls):
+    """The best time of a call, and the peak of memory."""
+    m.cuda.empty_cache()
+    m.cuda.reset_peak_memory_stats()
+    best = seconds(m, make(m), calls)
+    peak = m.cuda.max_memory_allocated()
+    m.cuda.empty_cache()
+    return best, peak
+
+
+def seconds(m, work, calls):
     """The best time of a call."""
-    work, best = make(m), float("inf")
+    best = float("inf")
     for _ in range(3):
         work()
     for _ in range(5):
@@ -132,16 +351,37 @@ def seconds(m, make, calls):
     return best
 
 
+def compiled(make):
+    """The same work, compiled and warm."""
+
+    def made(m):
+        work = m.compile(make(m))
+        for _ in range(8):
+            work()
+        return work
+
+    return made
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    only = parser.parse_args().only
+    parser.add_argument(
+        "--compiled", choices=("ours", "both"), help="compile the work: ours only, or PyTorch's too"
+    )
+    options = parser.parse_args()
+    only, names = options.only, {"ours": ["flambeau"], "both": ["flambeau", "torch"]}
+    chosen = names.get(options.compiled, [])
     print(f"{pytorch.cuda.get_device_name()}, PyTorch {pytorch.__version__}\n")
-    print("| work | PyTorch, us | ours, us | ratio |\n|---|---|---|---|")
+    print("| work | PyTorch, us | ours, us | ratio | memory |\n|---|---|---|---|---|")
     for name, (make, calls) in CASES.items():
         if only in name:
-            theirs, ours = (1e6 * seconds(m, make, calls) for m in (pytorch, flambeau))
-            print(f"| {name} | {theirs:.0f} | {ours:.0f} | {theirs / ours:.2f} |", flush=True)
+            (theirs, least), (ours, peak) = (
+                measured(m, compiled(make) if m.__name__ in chosen else make, calls)
+                for m in (pytorch, flambeau)
+            )
+            facts = f"{1e6 * theirs:.0f} | {1e6 * ours:.0f} | {theirs / ours:.2f}"
+            print(f"| {name} | {facts} | {peak / max(least, 1):.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import threading
 
 import llvmlite.binding as llvm
 
+from flambeau.codegen.gpu.words import WORDS
 from flambeau.codegen.llvm_cpu import (
     BYTES_HEADER,
     host,
@@ -36,8 +37,8 @@ GROUPS = 1 << 20  # at most; threads go on with further work
 TRIPLE = "nvptx64-nvidia-cuda"
 
 # Words of the state that host code finds at @flambeau_device (see runtime/cuda.py).
-STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
-CONTEXT, ENTER = 10, 11
+STREAMS, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
+CONTEXT, ENTER, TF32 = 10, 11, 12
 STATE_WORDS = 16
 INVALID_CONTEXT = 201  # the driver's code: this thread has not used the device yet
 ANSWER = 4  # word of the errors where kernels leave what they are asked for
@@ -45,7 +46,7 @@ ANSWER = 4  # word of the errors where kernels leave what they are asked for
 
 def ptx_target() -> Target:
     """Builders for the host see short vectors: four floats are what a thread loads at once."""
-    return Target(TRIPLE, {}, 16, gpu="ptx")
+    return Target(TRIPLE, {}, 16, gpu="ptx", words=WORDS)
 
 
 def emulated_target() -> Target:
@@ -58,10 +59,11 @@ class Kernel:
     them, `description` where its words are.
 
     kinds: a letter per argument, as for the host; words: of the longest description, which travels
-    with the arguments; None for any length.
+    with the arguments; None for any length. resident: groups that a multiprocessor should hold at
+    least, which sets the number of registers.
     """
 
-    def __init__(self, module, kinds, threads=256, words=None, name="kernel"):
+    def __init__(self, module, kinds, threads=256, words=None, name="kernel", resident=None):
         self.module, self.kinds, self.size = module, kinds, threads
         self.words = SHORT if words is None else words
         self.any_length = words is None
@@ -70,7 +72,7 @@ class Kernel:
             fn = module.function(name, [(PTR, "args")])
             fn.head = (
                 f"define ptx_kernel void @{name}(ptr byval([{self.count} x i64]) align 16 "
-                f'"nvvm.grid_constant" %args)'
+                f'"nvvm.grid_constant" %args){_limits(threads, resident)}'
             )
             self.group, self.groups = _register(fn, "ctaid"), _register(fn, "nctaid")
         else:
@@ -121,7 +123,7 @@ class Kernel:
         fn = self.fn
         if current().gpu == "ptx":
             with fn.scope():
-                yield _register(fn, "tid")
+                yield _own_number(fn)
             if not last:
                 self.barrier()
             return
@@ -189,6 +191,23 @@ def as_global(fn, pointer):
 
 def _register(fn, name):
     value = fn.call(f"llvm.nvvm.read.ptx.sreg.{name}.x", I32)
+    return fn.convert("zext", value, I64)
+
+
+def _limits(threads, resident):
+    """Attributes of a kernel."""
+    if resident is None:
+        return ""
+    return f' "nvvm.maxntid"="{threads}" "nvvm.minctasm"="{resident}"'
+
+
+def _own_number(fn):
+    """The number of a thread in its group, read anew for each phase.
+
+    LLVM would keep all places that follow from it in registers, across phases and loops, for the
+    whole kernel; so it is told that this might be another number each time.
+    """
+    value = fn.emit('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()', I32)
     return fn.convert("zext", value, I64)
 
 
@@ -410,6 +429,7 @@ _SUPPORT = f"""
 @PyExc_RuntimeError = external global ptr
 @words = private constant [31 x i8] c"CUDA error: launch refused, %i\\00"
 declare ptr @PyErr_Format(ptr, ptr, ...)
+declare i64 @PyThread_get_thread_ident()
 
 define internal ptr @word(i64 %k) {{
   %p = getelementptr i64, ptr @flambeau_device, i64 %k
@@ -422,6 +442,33 @@ define void @flambeau_refused(i32 %code) {{
   ret void
 }}
 
+; the stream of this thread: the table has pairs of a thread and its stream, and ends with zeros
+define ptr @flambeau_stream() {{
+entry:
+  %table.p = call ptr @word(i64 {STREAMS})
+  %table = load ptr, ptr %table.p
+  %none = icmp eq ptr %table, null
+  br i1 %none, label %default, label %search
+search:
+  %me = call i64 @PyThread_get_thread_ident()
+  br label %look
+look:
+  %at = phi ptr [%table, %search], [%next, %on]
+  %thread = load i64, ptr %at
+  %mine = icmp eq i64 %thread, %me
+  br i1 %mine, label %found, label %on
+on:
+  %next = getelementptr i64, ptr %at, i64 2
+  %over = icmp eq i64 %thread, 0
+  br i1 %over, label %default, label %look
+found:
+  %stream.p = getelementptr i64, ptr %at, i64 1
+  %stream = load ptr, ptr %stream.p
+  ret ptr %stream
+default:
+  ret ptr null
+}}
+
 define ptr @flambeau_stage(ptr %source, i64 %size) {{
 entry:
   %at.p = call ptr @word(i64 {RING_AT})
@@ -429,7 +476,6 @@ entry:
   %room.p = call ptr @word(i64 {RING_SIZE})
   %copy.p = call ptr @word(i64 {COPY})
   %wait.p = call ptr @word(i64 {WAIT})
-  %stream.p = call ptr @word(i64 {STREAM})
   %old = load i64, ptr %at.p
   %room = load i64, ptr %room.p
   %end = add i64 %old, %size
@@ -448,7 +494,7 @@ go:
   %next = and i64 %rounded, -256
   store i64 %next, ptr %at.p
   %copy = load ptr, ptr %copy.p
-  %stream = load ptr, ptr %stream.p
+  %stream = call ptr @flambeau_stream()
   %c = call i32 %copy(i64 %there, ptr %source, i64 %size, ptr %stream)
   %result = inttoptr i64 %there to ptr
   ret ptr %result
@@ -469,8 +515,7 @@ entry:
   %s = trunc i64 %shared to i32
   %launch.p = call ptr @word(i64 {LAUNCH})
   %launch = load ptr, ptr %launch.p
-  %stream.p = call ptr @word(i64 {STREAM})
-  %stream = load ptr, ptr %stream.p
+  %stream = call ptr @flambeau_stream()
   %first = call i32 %launch(ptr %kernel, i32 %g, i32 1, i32 1, i32 %t, i32 1, i32 1, i32 %s,
                             ptr %stream, ptr %given, ptr null)
   %stranger = icmp eq i32 %first, {INVALID_CONTEXT}
@@ -528,7 +573,7 @@ done:
 }}
 """
 
-SUPPORT_NAMES = ("flambeau_launch", "flambeau_stage", "flambeau_refused")
+SUPPORT_NAMES = ("flambeau_launch", "flambeau_stage", "flambeau_stream", "flambeau_refused")
 
 
 def support_text(emulated):

@@ -13,12 +13,22 @@ from flambeau.cuda import amp as amp
 from flambeau.cuda import graphs as graphs
 from flambeau.cuda import memory as memory
 from flambeau.cuda import nvtx as nvtx
+from flambeau.cuda import profiler as profiler
 from flambeau.cuda import random as random
+from flambeau.cuda import sparse as sparse
 from flambeau.cuda import streams as streams
 from flambeau.cuda._devices import devices as _devices
 from flambeau.cuda._devices import index_of as _index_of
 from flambeau.cuda._devices import needed as _needed
 from flambeau.cuda._devices import part as _part
+from flambeau.cuda.debugging import (
+    CudaError,
+    DeferredCudaCallError,
+    check_error,
+    cudaStatus,
+    get_sync_debug_mode,
+    set_sync_debug_mode,
+)
 from flambeau.cuda.graphs import (
     CUDAGraph,
     graph,
@@ -33,6 +43,8 @@ from flambeau.cuda.memory import (
     empty_cache,
     get_allocator_backend,
     get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
     list_gpu_processes,
     max_memory_allocated,
     max_memory_cached,
@@ -45,15 +57,19 @@ from flambeau.cuda.memory import (
     memory_stats,
     memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
     reset_max_memory_cached,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from flambeau.cuda.pools import MemPool, caching_allocator_disabled, use_mem_pool
 from flambeau.cuda.properties import (
     can_device_access_peer,
     clock_rate,
+    device_memory_used,
     get_arch_list,
     get_device_capability,
     get_device_name,
@@ -84,32 +100,42 @@ from flambeau.cuda.streams import (
     StreamContext,
     current_stream,
     default_stream,
+    get_stream_from_external,
     set_stream,
     stream,
     synchronize,
 )
+from flambeau.errors import AcceleratorError as AcceleratorError
 from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 
 __all__ = [
     "CUDAGraph",
+    "CudaError",
+    "DeferredCudaCallError",
     "Event",
     "ExternalStream",
+    "MemPool",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
     "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_disabled",
     "caching_allocator_enable",
     "can_device_access_peer",
+    "check_error",
     "clock_rate",
+    "cudaStatus",
     "cudart",
     "current_blas_handle",
     "current_device",
+    "current_solver_handle",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
     "device_of",
     "empty_cache",
     "get_allocator_backend",
@@ -121,9 +147,15 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_stream_from_external",
+    "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
     "graphs",
+    "has_half",
+    "has_magma",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -151,10 +183,13 @@ __all__ = [
     "memory_usage",
     "nvtx",
     "power_draw",
+    "profiler",
     "random",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -163,12 +198,18 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
+    "sparse",
     "stream",
     "streams",
     "synchronize",
     "temperature",
+    "use_mem_pool",
     "utilization",
 ]
+
+Device = _device | str | int | None
+has_half, has_magma = True, False
 
 
 def is_available() -> bool:
@@ -189,7 +230,12 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Start the current GPU now, and not with its first tensor."""
+    """Start the current GPU now, and not with its first tensor; says what is wrong if it can't."""
+    if _devices() is None:
+        from flambeau.runtime.cuda_driver import problems
+
+        if problems:
+            raise RuntimeError(problems[-1])
     _part()
 
 
@@ -244,6 +290,12 @@ class device_of(device):
 
 def current_blas_handle() -> int:
     """The handle of cuBLAS, of which none is given away."""
+    _needed()
+    return 0
+
+
+def current_solver_handle() -> int:
+    """The handle of cuSOLVER, of which none is given away."""
     _needed()
     return 0
 

@@ -84,14 +84,52 @@ def memory_stats(device: Any = None) -> OrderedDict[str, Any]:
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     """The same in dictionaries of dictionaries."""
+    return _nested(memory_stats(device))
+
+
+def _nested(counters: dict[str, Any]) -> dict[str, Any]:
     nested: dict = {}
-    for name, value in memory_stats(device).items():
+    for name, value in counters.items():
         *outer, last = name.split(".")
         inner = nested
         for key in outer:
             inner = inner.setdefault(key, {})
         inner[last] = value
     return nested
+
+
+def host_memory_stats() -> OrderedDict[str, Any]:
+    """Counters of pinned memory of the host."""
+    found = devices()
+    if found is None or not found.parts:
+        return OrderedDict()
+    sizes = found.pinned_blocks
+    free = sum(size * len(blocks) for size, blocks in found.pinned_free.items())
+    idle = sum(map(len, found.pinned_free.values()))
+    held = sum(sizes.values())
+    return OrderedDict(
+        {
+            "active_bytes.current": held - free,
+            "active_requests.current": len(sizes) - idle,
+            "allocated_bytes.current": held,
+            "allocations.current": len(sizes),
+            "num_host_alloc": len(sizes),
+            "num_host_free": 0,
+        }
+    )
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """The same in dictionaries of dictionaries."""
+    return _nested(host_memory_stats())
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Blocks of the host are never given back, so nothing accumulates."""
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Nor do peaks differ from what there is."""
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:

@@ -144,6 +144,12 @@ def memory_usage(device: Any = None) -> int:
     return library.nvmlDeviceGetUtilizationRates(handle).memory
 
 
+def device_memory_used(device: Any = None) -> int:
+    """Bytes in use by all processes, as NVIDIA's management library counts them."""
+    library, handle = _handle(device)
+    return library.nvmlDeviceGetMemoryInfo(handle).used
+
+
 def temperature(device: Any = None) -> int:
     """Degrees Celsius."""
     library, handle = _handle(device)

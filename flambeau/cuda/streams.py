@@ -189,6 +189,12 @@ def default_stream(device: Any = None) -> Stream:
     return ExternalStream(0, index_of(device))
 
 
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """A stream that another library has made; whoever made it ends it."""
+    needed()
+    return ExternalStream(data_ptr, device)
+
+
 def set_stream(stream: Stream | None) -> None:
     """Send work to a stream from now on; `with stream(s):` is the better way."""
     if stream is not None:

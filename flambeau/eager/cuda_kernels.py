@@ -39,7 +39,14 @@ def _compiler():
 def _loading(runtime):
     """How kernels of a GPU are loaded."""
 
-    from flambeau.eager import cuda_convolutions, cuda_products  # they need kernels
+    from flambeau.eager import (  # they need kernels
+        cuda_attention,
+        cuda_convolutions,
+        cuda_indexing,
+        cuda_products,
+        cuda_recurrence,
+        cuda_sorting,
+    )
 
     def load(name, build, key):
         return alone(_load, runtime, name, build, key)
@@ -47,6 +54,10 @@ def _loading(runtime):
     load.target = lambda: _target(runtime)()
     runtime.multiplies = cuda_products.planning(runtime)
     runtime.convolutions = cuda_convolutions.Convolutions(runtime)
+    runtime.attention = cuda_attention.Attention(runtime)
+    runtime.recurrence = cuda_recurrence.Recurrence(runtime)
+    runtime.sorts = cuda_sorting.Sorts(runtime)
+    runtime.walks = cuda_indexing.Walks(runtime)
     return load
 
 
@@ -73,18 +84,22 @@ def _builder(build):
 def _load(runtime, name, build, key):
     compiler = _compiler()
     with targets.building_for(_target(runtime)):
-        found = _builder(build)(*key)
+        builder = _builder(build)
+        found = builder(*key)
     text, nest = (found, None) if type(found) is str else found
-    if dump.seen is not None:
-        dump.seen.append(dump.Kernel(name, text, nest))
     device_text, _, host_text = text.partition(compiler.SPLIT)
     names = [n for n in ("kernel", "after") if f"@handle_{n}" in host_text]
-    handles = _handles(runtime, device_text, names)
+    handles = _handles(runtime, device_text, names) if names else ()
+    if dump.seen is not None:
+        facts = _facts(runtime, builder, key, handles)
+        dump.seen.append(dump.Kernel(name, device_text, nest, facts))
     symbols = [(f"handle_{n}", h) for n, h in zip(names, handles)]
     symbols += [(n, a) for n, a in _support_of(runtime).items() if f"@{n}" in host_text]
     address = kernels.load_functions(host_text, ("entry",), symbols)["entry"]
-    kernel = cpu.builtin(name, address)
+    kernel = cpu.builtin(name, address, home=runtime)
     runtime.failing[id(cpu.own_of(kernel.__self__))] = name
+    if nest is not None:
+        kernels.nests[kernel.__self__] = nest
     return _checked(runtime.driver, kernel) if runtime.driver.emulated else kernel
 
 
@@ -97,7 +112,31 @@ def _checked(driver, kernel):
         driver.check(arguments)
         return kernel(description, *arguments)
 
+    launch.__self__ = kernel.__self__  # where its definition lies, as of all kernels
     return launch
+
+
+OWN = "a kernel of its own"
+FALLBACK = (
+    "a thread per chunk of the host's template: right, but slow where chunks are few and large"
+)
+
+
+def _facts(runtime, builder, key, handles):
+    """What `explain` tells of a kernel."""
+
+    def ptx():
+        compiler, (major, minor) = _compiler(), runtime.capability()
+        with targets.building_for(compiler.ptx_target):
+            found = builder(*key)
+        text = found if type(found) is str else found[0]
+        return compiler.ptx(text.partition(compiler.SPLIT)[0], f"sm_{major}{minor}")
+
+    is_own = builder.__module__.startswith("flambeau.codegen.gpu.")
+    facts = {"way": OWN if is_own else FALLBACK}
+    for handle in handles[:1]:
+        facts |= runtime.driver.kernel_facts(handle)
+    return facts | {"ptx": ptx}
 
 
 def _handles(runtime, text, names):

@@ -7,8 +7,8 @@ mean nothing here, then alpha and (address, factor) of each addend.
 from itertools import chain
 from math import prod
 
-from flambeau.codegen.descriptions import DeviceProduct
-from flambeau.eager import gemm
+from flambeau.codegen.descriptions import DeviceProduct, LibraryProduct
+from flambeau.eager import gemm, kernels
 from flambeau.runtime import cublas
 from flambeau.runtime.cpu import packed
 
@@ -24,7 +24,7 @@ def planning(runtime):
         if library is not None and k:
             found = _by_library(runtime, library, *facts)
             if found is not None:
-                return gemm.Plan(found, b"", 1, 0, 0, False, runtime.pool_for)
+                return gemm.Plan(*found.native(), 1, 0, 0, False, runtime.pool_for)
         return own_plan(runtime, *facts)
 
     return plan
@@ -48,7 +48,9 @@ def _by_library(
     """A kernel that calls the library, or None where it does not do such products."""
     if dtype.code not in cublas.TYPES or len(sizes) > 1:
         return None
-    given = dtype, m, n, k, c, a, b, scaled, activation, addends, sizes, steps
+    given = dtype, m, n, k, tuple(c), tuple(a), tuple(b), scaled, activation, addends, sizes, steps
+    if given in library.kernels:  # they stay: descriptions have their addresses
+        return library.kernels[given]
     if c[1] != 1 and n > 1:
         # rows of the result lie side by side: the same product, turned
         m, n, c, a, b = n, m, c[::-1], b[::-1], a[::-1]
@@ -69,9 +71,10 @@ def _by_library(
     # the library goes column by column: our rows are its columns, so the operands change places
     other = out if added is None else added[1]
     facts = dtype.code, n, m, k, right, left, other, out, prod(sizes), activation
-    return LibraryKernel(
-        runtime, library, facts, given, turned, scaled, bias, None if added is None else added[0]
-    )
+    added = None if added is None else added[0]
+    found = LibraryKernel(runtime, library, facts, given, turned, scaled, bias, added)
+    library.kernels[given] = found
+    return found
 
 
 def _matrix(rows, columns, strides, along):
@@ -109,6 +112,19 @@ class LibraryKernel:
         self.is_complex = given[0].is_complex
         self.products: dict = {}  # by the alignment of addresses, and whether TF32 is allowed
         self.fallback = None
+
+    def native(self):
+        """(kernel, description): a native call where the library does this, else this itself."""
+        known = self.library.functions is not None and not self.is_complex
+        product = self._product(ALIGNED) if known else None
+        if product is None:
+            return kernels.python_kernel("cublas", self, self.runtime), b""
+        addends = len(self.given[9])
+        key = self.given[0].code == "f64", self.scaled, addends, self.bias, self.added, self.turned
+        kernel = self.runtime.kernel("cublas", "library_product:build", *key)
+        tf32 = int(self.runtime.allows_tf32)
+        given = *self.library.functions, id(self), *product.words(), tf32
+        return kernel, packed(LibraryProduct(*given))
 
     def __call__(self, desc, c, a, b, _, __, *more):
         parts = 2 if self.is_complex else 1

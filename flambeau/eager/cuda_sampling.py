@@ -9,8 +9,11 @@ import struct
 
 from flambeau import _device
 from flambeau import _dtype as d
+from flambeau._layout import make_layout
+from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.eager.methods import function
 from flambeau.random import CudaGenerator, Generator, cuda_generator, default_generator
+from flambeau.storage import borrowed_storage
 
 THREADS = 256
 LINE = 16  # bytes that a thread of dropout takes at once
@@ -95,6 +98,23 @@ def dropout(layout, kind, masked):
         run(words, out, mask, input, keep, factor)
 
     return toss
+
+
+def seed_words(device, increment):
+    """Seed and offset as two words in memory of the device, for libraries that draw by themselves.
+
+    While a graph is recorded they are not known yet: they are copied when it runs.
+    """
+    seed, offset, place = cuda_generator(device.index).advance(increment)
+    layout = make_layout((2,), (1,), d.int64, device)
+    out = empty_like_layout(layout)
+    if place:
+        out.copy_(make_tensor(layout, borrowed_storage(place, layout.nbytes, None), 0))
+        out[1:].add_(offset)
+        return out
+    for k, value in enumerate((seed, offset)):
+        out[k : k + 1].fill_(value if value < 1 << 63 else value - (1 << 64))
+    return out
 
 
 def first_uniforms(out, distributions, samples, generator):

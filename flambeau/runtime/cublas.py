@@ -43,9 +43,23 @@ class Lt:
         self.runtime = runtime
         self.handle = cublasLt.create()
         self.workspace = runtime.driver.allocate(WORKSPACE)
+        self.functions = _functions()
+        self.kernels: dict = {}  # products by what they are asked for
 
     def product(self, *facts):
         return Product(self, *facts)
+
+
+NATIVE = "cublasLtMatmul", "cublasLtMatmulDescSetAttribute"
+
+
+def _functions():
+    """Addresses of what native code calls: the product, and how attributes are set; or None."""
+    from nvmath.bindings._internal import cublasLt
+
+    known = cublasLt._inspect_function_pointers()
+    found = [int(known.get(f"__{name}", 0)) for name in NATIVE]
+    return found if all(found) else None
 
 
 class Product:
@@ -104,6 +118,14 @@ class Product:
         if not count.value:
             raise ValueError("no algorithm")
         return ctypes.create_string_buffer(found.raw[:ALGORITHM], ALGORITHM)
+
+    def words(self):
+        """What native code needs to run it."""
+        lt = self.lt
+        algorithm = ctypes.addressof(self.algorithm)
+        return (
+            lt.handle, self.op, self.a, self.b, self.c, self.d, algorithm, lt.workspace, WORKSPACE
+        )  # fmt: skip
 
     def run(self, a, b, c, d, bias, alpha, beta):
         """Addresses, and factors as tuples of their parts."""

@@ -1,7 +1,7 @@
 """A GPU as a runtime: pools of its memory, copies to and from it, and what launches go through.
 
 Kernels are loaded by whoever brings the compiler (eager/cuda_kernels.py). `state` is an array of
-words that native launchers read: the current stream, where words are put on their way to the
+words that native launchers read: the streams of threads, where words are put on their way to the
 device, addresses of the driver's functions, and where kernels tell of errors.
 """
 
@@ -10,14 +10,17 @@ import threading
 from array import array
 
 from flambeau._device import device
+from flambeau.runtime import cudnn
 from flambeau.runtime.allocator import size_class
 from flambeau.runtime.base import Runtime
 from flambeau.runtime.cuda_memory import IN_COPY, DeviceAllocator
+from flambeau.runtime.switches import switches
+from flambeau.runtime.touching import told, touched
 from flambeau.storage import borrowed_storage
 
 # The layout of `state` is that of codegen/llvm_gpu.py.
-STREAM, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
-CONTEXT, ENTER = 10, 11
+STREAMS, RING, RING_SIZE, RING_AT, LAUNCH, COPY, WAIT, ERRORS, BLOCKING, LAUNCHES = range(10)
+CONTEXT, ENTER, TF32 = 10, 11, 12
 STATE_WORDS = 16
 RING_BYTES = 1 << 24
 ORDINAL = "CUDA error: invalid device ordinal"
@@ -27,7 +30,8 @@ class CudaRuntime(Runtime):
     """One GPU."""
 
     is_host = False
-    allows_tf32 = False  # in products of float32
+    adds_up = True
+    is_capturing = False  # does somebody record a graph?
 
     def __init__(self, driver, index, blocking=False):
         self.driver, self.index = driver, index
@@ -40,6 +44,7 @@ class CudaRuntime(Runtime):
         self.facts: dict = {}  # what others found out about this GPU
         self.failing: dict = {}  # what a kernel is handed as self -> its name
         self.local = threading.local()
+        self.streams: dict = {}  # thread -> handle, where it is not the default one
         pool_for = self.allocator.pool_for
         super().__init__(pool_for, None, self._copy, self._read, self._write)
 
@@ -51,16 +56,41 @@ class CudaRuntime(Runtime):
         state[WAIT] = driver.address("cuCtxSynchronize")
         state[CONTEXT], state[ENTER] = driver.context(self.index), driver.address("cuCtxSetCurrent")
         state[ERRORS], state[BLOCKING] = self.errors, int(blocking)
+        switches.keep(state, TF32)
 
     @property
     def stream(self):
-        """The handle of the stream that work goes to."""
-        return self.state[STREAM]
+        """The handle of the stream that work of this thread goes to."""
+        return self.streams.get(threading.get_ident(), 0) if self.streams else 0
+
+    @property
+    def allows_tf32(self):
+        """May products of float32 round their operands?"""
+        return bool(self.state[TF32])
 
     def set_stream(self, handle):
-        if handle != self.state[STREAM]:
-            self.state[STREAM] = handle
+        if handle != self.stream:
+            self.put_stream(handle)
             self.allocator.choose(handle or None)
+
+    def put_stream(self, handle, thread=None):
+        """The same, without a word to the allocator."""
+        me = threading.get_ident() if thread is None else thread
+        if handle:
+            self.streams[me] = handle
+            if not hasattr(self.local, "end"):
+                self.local.end = _End(self, me)
+        else:
+            self.streams.pop(me, None)
+        pairs = [word for pair in self.streams.items() for word in pair]
+        self.table = array("q", [*pairs, 0, 0])  # which native code reads
+        self.state[STREAMS] = self.table.buffer_info()[0] if pairs else 0
+
+    def cudnn(self):
+        """cuDNN on this GPU, loaded when it is first asked for; None without it."""
+        if "cudnn" not in self.facts:
+            self.facts["cudnn"] = cudnn.start(self)
+        return self.facts["cudnn"]
 
     def capability(self):
         ask = self.driver.attribute
@@ -72,16 +102,23 @@ class CudaRuntime(Runtime):
 
     # -- copies ------------------------------------------------------------------------------------
     def _copy(self, target, source, nbytes):
+        if told:
+            touched()
         if nbytes:
             self.driver.within(target, source, nbytes, self.stream)
 
     def _read(self, host, source, nbytes):
+        if told:
+            touched()
         if nbytes:
             self.driver.to_host(host, source, nbytes, self.stream)
         self.synchronize_stream()
 
     def _write(self, target, host, nbytes):
+        if told:
+            touched()
         if nbytes:
+            self._tell()
             self.driver.to_device(target, host, nbytes, self.stream)
             self.driver.wait_stream(self.stream)  # the host's memory may be gone soon
 
@@ -95,11 +132,18 @@ class CudaRuntime(Runtime):
             self.driver.free_event(event)
 
     # -- waiting -----------------------------------------------------------------------------------
+    def _tell(self):
+        """Somebody waits for this GPU."""
+        on_wait = device.runtimes["cuda"].on_wait
+        if on_wait is not None:
+            on_wait()
+
     def synchronize(self):
         self.driver.synchronize()
         self.check()
 
     def synchronize_stream(self):
+        self._tell()
         self.driver.wait_stream(self.stream)
         self.check()
 
@@ -122,11 +166,24 @@ class CudaRuntime(Runtime):
         write_bytes(self.errors, bytes(64))
 
 
+class _End:
+    """Goes when its thread does, with what the thread had chosen: others may get its number."""
+
+    def __init__(self, runtime, thread):
+        self.runtime, self.thread = runtime, thread
+
+    def __del__(self):
+        if self.thread in self.runtime.streams:
+            self.runtime.put_stream(0, self.thread)
+            self.runtime.allocator.choose(None, self.thread)
+
+
 class Forked(Runtime):
     """GPUs in a copy of a process that has used them: the driver does not work there."""
 
     parts: dict = {}
     current = 0
+    on_wait = None
 
     def __init__(self, driver):
         self.driver = driver
@@ -149,7 +206,8 @@ class CudaDevices(Runtime):
         self.pinned_blocks: dict = {}  # address -> size
         self.pinned_free: dict = {}  # size -> addresses
         self.pinned_busy: dict = {}  # address -> an event behind the last copy
-        self.current = 0
+        self.local = threading.local()
+        self.on_wait = None  # called where the host waits: see cuda/debugging.py
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -159,11 +217,16 @@ class CudaDevices(Runtime):
             for runtime in self.parts.values():
                 runtime.allocator.abandon()
 
+    @property
+    def current(self):
+        """The number of this thread's GPU."""
+        return getattr(self.local, "current", 0)
+
     def use(self, index):
-        """Make a GPU the current one."""
+        """Make a GPU the current one of this thread."""
         if not 0 <= index < self.driver.count():
             raise RuntimeError(ORDINAL)
-        self.current = index
+        self.local.current = index
         self.driver.use(index)
 
     def pinned(self, nbytes):
@@ -187,6 +250,8 @@ class CudaDevices(Runtime):
     def start_copy(self, place, target, source, nbytes, tensor):
         """From pinned memory, without waiting; the block is not used again before it is done."""
         runtime, driver, block = self.part(place.index), self.driver, tensor._storage.pointer
+        if told:
+            touched()
         if nbytes:
             driver.to_device(target, source, nbytes, runtime.stream)
             if block not in self.pinned_busy:

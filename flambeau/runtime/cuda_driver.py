@@ -10,14 +10,10 @@ import os
 import threading
 from typing import Any
 
-from flambeau.errors import OutOfMemoryError
+from flambeau.errors import AcceleratorError, OutOfMemoryError
 
 ADDRESSES = 1 << 44  # words from here on can only be addresses
 MINIMUM = (7, 0)  # compute capability: kernels' arguments are read in place
-
-
-class CudaError(RuntimeError):
-    """The driver refused something."""
 
 
 class Driver:
@@ -34,13 +30,14 @@ class Driver:
         self.local = threading.local()
         self.process = os.getpid()
         self.recording = False  # of a graph
+        self.launch_graph: Any = None  # the driver's function
         self.ok(driver.cuInit(0))
 
     @property
     def api(self):
         """The bindings; a thread that comes for the first time is given the current device."""
         if self.current is not None and getattr(self.local, "context", None) is None:
-            self._set(self.current)
+            self._set(self.contexts.get(0, self.current))
         return self.bindings
 
     def _set(self, context):
@@ -58,7 +55,8 @@ class Driver:
         api = self.api
         found = api.cuGetErrorString(api.CUresult(code))[1]
         words = found.decode() if found else f"unknown error {code}"
-        kind = OutOfMemoryError if code == int(api.CUresult.CUDA_ERROR_OUT_OF_MEMORY) else CudaError
+        is_memory = code == int(api.CUresult.CUDA_ERROR_OUT_OF_MEMORY)
+        kind = OutOfMemoryError if is_memory else AcceleratorError
         return kind(f"CUDA error: {words}")
 
     def count(self):
@@ -145,6 +143,17 @@ class Driver:
             back()
         return [int(self.ok(self.api.cuModuleGetFunction(module, n.encode()))) for n in names]
 
+    def kernel_facts(self, kernel):
+        """What a kernel takes."""
+        kinds, ask = self.api.CUfunction_attribute, self.api.cuFuncGetAttribute
+        names = {
+            "registers": kinds.CU_FUNC_ATTRIBUTE_NUM_REGS,
+            "bytes of shared memory": kinds.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+            "bytes that did not fit into registers": kinds.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+        }
+        function = self.api.CUfunction(kernel)
+        return {name: int(self.ok(ask(kind, function))) for name, kind in names.items()}
+
     def allow_shared(self, kernel, nbytes):
         """Let a kernel have so much memory that its groups share."""
         kind = self.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -192,6 +201,10 @@ class Driver:
             raise self.error(int(code))
         return True
 
+    def watched(self, on):
+        """Tell a profiler from outside to look, or to stop."""
+        self.ok((self.api.cuProfilerStart if on else self.api.cuProfilerStop)())
+
     # -- graphs ------------------------------------------------------------------------------------
     def launch_hook(self):
         """Launches need no help to be recorded."""
@@ -215,7 +228,15 @@ class Driver:
         return int(self.ok(self.api.cuGraphInstantiate(self.api.CUgraph(graph), 0)))
 
     def play(self, program, stream):
-        self.ok(self.api.cuGraphLaunch(self.api.CUgraphExec(program), stream))
+        # called in every step of a compiled program: without the bindings' objects
+        if self.launch_graph is None:
+            kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+            self.launch_graph = kind(self.address("cuGraphLaunch"))
+        if getattr(self.local, "context", None) is None:
+            self._set(self.contexts.get(0, self.current))
+        code = self.launch_graph(program, stream)
+        if code:
+            raise self.error(code)
 
     def free_graph(self, graph, program):
         if program:
@@ -295,8 +316,8 @@ class Emulated:
     def check(self, words):
         """No word may be an address of the host: a real device would stop there."""
         for word in words:
-            if type(word) is int and ADDRESSES <= word < 1 << 62 and not self._owns(word):
-                raise CudaError(f"CUDA error: {word:#x} is an address of the host")
+            if type(word) is int and ADDRESSES <= word < 1 << 47 and not self._owns(word):
+                raise AcceleratorError(f"CUDA error: {word:#x} is an address of the host")
 
     def _owns(self, address):
         return any(start <= address <= start + len(b) - 512 for start, b in self.blocks.items())
@@ -315,6 +336,9 @@ class Emulated:
             act(*args)
         else:
             self.recorded.append((act, args))
+
+    def kernel_facts(self, kernel):
+        return {"runs on": "the host, in place of a GPU"}
 
     def allow_shared(self, kernel, nbytes):
         pass
@@ -350,6 +374,12 @@ class Emulated:
 
     def elapsed(self, start, end):
         return 0.0
+
+    def watched(self, on):
+        pass
+
+    def error(self, code):
+        return AcceleratorError(f"CUDA error: {code}")
 
     # -- graphs: what would be done, kept in a list ------------------------------------------------
     def begin_capture(self, stream, mode):
@@ -392,6 +422,14 @@ def _run_groups(kernel, groups, words):
         run(ctypes.addressof(words), group, groups)
 
 
+NO_DRIVER = (
+    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed "
+    "a driver from http://www.nvidia.com/Download/index.aspx"
+)
+FAILED = "CUDA driver initialization failed, you might not have a CUDA gpu."
+problems: list = []  # why there is no driver, for those who insist: see torch.cuda.init
+
+
 def probe(wanted: str):
     """A driver if there is one to be had; wanted: "emulated" for the host in its place."""
     if wanted == "emulated":
@@ -400,6 +438,11 @@ def probe(wanted: str):
         return None
     try:
         driver = Driver()
-        return driver if driver.count() else None
-    except (ImportError, RuntimeError, OSError):
-        return None
+        if driver.count():
+            return driver
+        problems.append("No CUDA GPUs are available")
+    except ImportError:
+        pass
+    except (RuntimeError, OSError) as error:
+        problems.append(NO_DRIVER if "not found" in str(error).lower() else f"{FAILED} {error}")
+    return None

@@ -7,6 +7,7 @@ meanwhile. Generators leave seed and offset to the moment when the graph runs.
 
 import ctypes
 import itertools
+import os
 import struct
 
 from flambeau.runtime import cuda
@@ -18,6 +19,9 @@ _numbers = itertools.count(1)
 _words = (cuda.RING, cuda.RING_SIZE, cuda.RING_AT, cuda.COPY, cuda.WAIT, cuda.BLOCKING, cuda.LAUNCH)
 
 
+OF_TAPES = "graph", 0
+
+
 def new_pool():
     """The name of memory that graphs may share."""
     return "graph", next(_numbers)
@@ -26,9 +30,9 @@ def new_pool():
 class GraphDraws:
     """Numbers of a generator inside a graph: seed and offset are in memory of the device."""
 
-    def __init__(self, generator, driver):
+    def __init__(self, generator, driver, address):
         self.generator, self.driver, self.used = generator, driver, 0
-        self.address = driver.allocate(16)
+        self.address = address  # of 16 bytes
 
     def advance(self, increment):
         offset = self.used
@@ -42,6 +46,87 @@ class GraphDraws:
         self.driver.to_device(self.address, ctypes.addressof(words), 16, stream)
 
 
+def exchange(state, values):
+    """Put values in the place of the words that a recording needs for itself; what was there."""
+    before = [state[k] for k in _words]
+    for k, value in zip(_words, values):
+        state[k] = value
+    return before
+
+
+class Waits:
+    """What is called in place of the driver's wait: nothing may wait while a graph is recorded."""
+
+    def __init__(self):
+        self.noted = False
+        self.function = ctypes.CFUNCTYPE(ctypes.c_int)(self._note)
+        self.address = ctypes.cast(self.function, ctypes.c_void_p).value
+
+    def _note(self):
+        self.noted = True
+        return 0
+
+
+class TapeGraph:
+    """Launches of a tape as a graph, for the addresses that they have now.
+
+    launch() makes them; size: bytes that their long descriptions take at most. Those lie in memory
+    of the device, where they are put when all are known. What libraries take while they are called
+    comes from pools that only such graphs have: they take turns.
+    """
+
+    def __init__(self, runtime, launch, size):
+        self.runtime, driver = runtime, runtime.driver
+        self.graph = self.program = self.ring = 0
+        self.ring = driver.allocate(size)
+        words, waits = ctypes.create_string_buffer(size), Waits()
+
+        def stage(there, source, nbytes, stream):
+            ctypes.memmove(ctypes.addressof(words) + there - self.ring, source, nbytes)
+            return 0
+
+        kind = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+        )
+        copy = kind(stage)
+        self.hook, go = driver.launch_hook()
+        values = self.ring, size, 0, ctypes.cast(copy, ctypes.c_void_p).value, waits.address, 0, go
+        state, stream = runtime.state, runtime.facts.get("capture stream")
+        if stream is None:
+            stream = runtime.facts["capture stream"] = driver.new_stream()
+        pools = runtime.allocator.choose(OF_TAPES)
+        before, was_on = exchange(state, values), runtime.stream
+        runtime.put_stream(stream)
+        done = None
+        try:
+            driver.begin_capture(stream, MODES["relaxed"])
+            try:
+                done = launch()
+            finally:
+                self.graph = driver.end_capture(stream)
+        finally:
+            used = state[cuda.RING_AT]
+            exchange(state, before)
+            runtime.put_stream(was_on)
+            runtime.allocator.put_back(pools)
+        self.is_good = done is None and not waits.noted
+        if self.is_good:
+            if used:
+                driver.to_device(self.ring, ctypes.addressof(words), used, was_on)
+                driver.wait_stream(was_on)
+            self.program = driver.instantiate(self.graph)
+
+    def play(self):
+        self.runtime.driver.play(self.program, self.runtime.stream)
+
+    def __del__(self):
+        driver = self.runtime.driver
+        if driver.process == os.getpid():
+            driver.free_graph(self.graph, self.program)
+            if self.ring:
+                driver.free(self.ring)
+
+
 class Recording:
     """A graph: first it is recorded, then it runs."""
 
@@ -49,38 +134,31 @@ class Recording:
         self.runtime, self.pool, self.generators = runtime, pool, generators
         self.draws: list = []
         self.graph = self.program = self.ring = 0
-        self.waited = False
 
     def begin(self, mode):
         runtime, driver = self.runtime, self.runtime.driver
-        state = runtime.state
         self.ring = driver.allocate_pinned(RING)
-        self.draws = [GraphDraws(g, driver) for g in self.generators]
+        self.draws = [GraphDraws(g, driver, driver.allocate(16)) for g in self.generators]
         for g, draws in zip(self.generators, self.draws):
             g._graph = draws
         runtime.allocator.choose(self.pool)
-        self.before = [state[k] for k in _words]
-        self.waiter = ctypes.CFUNCTYPE(ctypes.c_int)(self._note_wait)
+        self.waits = Waits()
         self.hook, launch = driver.launch_hook()
         copy = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
-        wait = ctypes.cast(self.waiter, ctypes.c_void_p).value
-        for k, value in zip(_words, (self.ring, RING, 0, copy, wait, 0, launch)):
-            state[k] = value
+        values = self.ring, RING, 0, copy, self.waits.address, 0, launch
+        self.before = exchange(runtime.state, values)
+        runtime.is_capturing = True
         driver.begin_capture(runtime.stream, MODES[mode])
-
-    def _note_wait(self):
-        self.waited = True
-        return 0
 
     def end(self):
         runtime = self.runtime
-        for k, value in zip(_words, self.before):
-            runtime.state[k] = value
+        exchange(runtime.state, self.before)
+        runtime.is_capturing = False
         for g in self.generators:
             g._graph = None
         runtime.allocator.choose(runtime.stream or None)
         self.graph = runtime.driver.end_capture(runtime.stream)
-        if self.waited:
+        if self.waits.noted:
             raise RuntimeError(WAITED)
         self.program = runtime.driver.instantiate(self.graph)
 

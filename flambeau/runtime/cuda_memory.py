@@ -5,6 +5,9 @@ as the tensor that had it is gone, even if its kernels are still to run. What is
 stream than the one it was made on has to be told (`record_stream`).
 """
 
+import threading
+from typing import Any
+
 from flambeau.errors import OutOfMemoryError
 from flambeau.runtime.allocator import SMALL, Allocator, Pool
 
@@ -19,29 +22,37 @@ def in_words(nbytes):
     return f"{nbytes / MB:.2f} MiB"
 
 
+_give: Any = vars(Pool)["give"].__get__  # the slot behind the property below
+
+
 class Side(Pool):
-    """What a pool is while another stream than the default one is current: blocks come from a
-    pool of that stream, and go back there. Native code leaves such pools to Python.
+    """What a pool is while a thread has another stream than the default one: there blocks come from
+    a pool of that stream, and go back there. Native code leaves such pools to Python.
     """
 
     __slots__ = ()
 
     def own(self):
         branch, size = self.owner.branch, self.size
+        if branch is None:  # another thread's affair
+            return None
         found = branch.get(size)
         if found is None:
             found = branch[size] = Pool(size, self.owner)
         return found
 
     def pop(self):
-        return self.own().pop()
+        own = self.own()
+        return list.pop(self if own is None else own)
 
     def grow(self):
-        return self.owner.miss(self.own())
+        own = self.own()
+        return self.owner.miss(self if own is None else own)
 
     @property
     def give(self):
-        return self.own().give
+        own = self.own()
+        return _give(self) if own is None else own.give
 
 
 IN_COPY = (
@@ -76,22 +87,41 @@ class DeviceAllocator(Allocator):
         self.fraction = 1.0
         self.retries = self.failures = self.taken = self.given_back = 0
         self.highest = self.most = 0
-        self.branch: dict | None = None
+        self.chosen: dict = {}  # thread -> pools that it uses, where they are not the first
         self.branches: dict = {}  # stream, or ("graph", number) -> size -> pool
         self.waiting: list = []  # (event, address, give): blocks that other streams used
+        self.givers: list = []  # functions that let go of what can be made again
 
     # -- streams -----------------------------------------------------------------------------------
-    def choose(self, key):
-        """Whose pools are used from now on: those of a stream, of a graph, or (None) the first."""
+    @property
+    def branch(self):
+        """Pools by size that this thread uses; None for the first."""
+        return self.chosen.get(threading.get_ident()) if self.chosen else None
+
+    def choose(self, key, thread=None):
+        """Whose pools this thread uses from now on: a stream's, a graph's, or (None) the first.
+
+        Gives those that it used before, for `put_back`.
+        """
         with self.lock:
-            self.branch = None if key is None else self.branches.setdefault(key, {})
-            kind = Pool if key is None else Side
+            branch = None if key is None else self.branches.setdefault(key, {})
+        return self.put_back(branch, thread)
+
+    def put_back(self, branch, thread=None):
+        """Use these pools, or (None) the first."""
+        me = threading.get_ident() if thread is None else thread
+        with self.lock:
+            before = self.chosen.pop(me, None)
+            if branch is not None:
+                self.chosen[me] = branch
+            kind = Side if self.chosen else Pool
             for pool in self.pools.values():
                 pool.__class__ = kind
+        return before
 
     def _pool(self, size):
         found = super()._pool(size)
-        if self.branch is not None:
+        if self.chosen:
             found.__class__ = Side
         return found
 
@@ -146,7 +176,8 @@ class DeviceAllocator(Allocator):
         return sum(p.size * len(p) for p in self._all() if p.size > SMALL)
 
     def _near(self, size):
-        pools = self.pools if self.branch is None else self.branch
+        branch = self.branch
+        pools = self.pools if branch is None else branch
         for other in sorted(s for s, p in pools.items() if size < s <= size + size // 4 and p):
             try:
                 return list.pop(pools[other])
@@ -228,6 +259,8 @@ class DeviceAllocator(Allocator):
         return nbytes
 
     def empty_cache(self):
+        for give in self.givers:
+            give()
         with self.lock:
             self.driver.synchronize()
             self._release(1 << 62)

@@ -1,9 +1,11 @@
 """torch.cuda and what surrounds it: streams, memory, graphs, files, other libraries."""
 
 import copy
+import gc
 import io
 import os
 import pickle
+import threading
 
 import pytest
 
@@ -148,6 +150,36 @@ def test_pinned_memory():
     assert all(batch.is_pinned() for batch in data)
 
 
+def test_streams_and_devices_belong_to_threads():
+    side, told = cuda.Stream(), {}
+
+    def other(name):
+        told[name] = cuda.current_stream().cuda_stream, cuda.current_device()
+        y = flambeau.ones(100, device="cuda") + 1
+        told[name + " sum"] = y.sum().item()
+        with cuda.stream(cuda.Stream()):
+            told[name + " own"] = cuda.current_stream().cuda_stream
+            cuda.set_stream(cuda.Stream())  # and never back
+
+    with cuda.stream(side):
+        x = flambeau.ones(100, device="cuda")
+        thread = threading.Thread(target=other, args=("first",))
+        thread.start()
+        thread.join()
+        assert cuda.current_stream() == side
+        del x
+        again = flambeau.ones(100, device="cuda")
+    thread = threading.Thread(target=other, args=("second",))
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert told["first"] == told["second"] == (0, 0)
+    assert told["first sum"] == told["second sum"] == 200 and again.sum().item() == 100
+    assert told["first own"] not in (0, side.cuda_stream)
+    runtime = again.device.runtime
+    assert not runtime.streams and not runtime.allocator.chosen
+
+
 # -- graphs ----------------------------------------------------------------------------------------
 
 
@@ -175,6 +207,20 @@ def test_graphs_run_again_with_new_values():
     g.reset()
     with pytest.raises(RuntimeError, match="non-default stream"):
         cuda.CUDAGraph().capture_begin()
+
+
+@pytest.mark.parametrize("capturable", [False, True])
+def test_steps_with_counts_are_not_captured(capturable):
+    w = flambeau.ones(3, device="cuda", requires_grad=True)
+    w.grad = flambeau.ones(3, device="cuda")
+    optimizer = flambeau.optim.Adam([w], capturable=capturable)
+    optimizer.step()
+    expected = w.detach().clone()
+    word = "counts of steps" if capturable else "capturable is False"
+    with pytest.raises(RuntimeError, match=word), cuda.graph(cuda.CUDAGraph()):
+        optimizer.step()
+    assert flambeau.equal(w, expected)
+    optimizer.step()
 
 
 def test_graphed_modules_train():
@@ -325,6 +371,6 @@ def test_launchers_and_the_runtime_mean_the_same_words():
     from flambeau.codegen import llvm_gpu
     from flambeau.runtime import cuda as runtime
 
-    names = "STREAM RING RING_SIZE RING_AT LAUNCH COPY WAIT ERRORS BLOCKING LAUNCHES CONTEXT ENTER"
+    names = "STREAMS RING RING_SIZE RING_AT LAUNCH COPY WAIT ERRORS BLOCKING LAUNCHES CONTEXT ENTER"
     for name in (*names.split(), "STATE_WORDS"):
         assert getattr(llvm_gpu, name) == getattr(runtime, name)

@@ -11,11 +11,11 @@ other numbers each time.
 """
 
 from flambeau.codegen import scalar as m
-from flambeau.codegen.llvm import Emitter, convert, load_element
+from flambeau.codegen.llvm import Emitter, convert, load_element, store_element
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry, as_global
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I32, I64, PTR, Module
+from flambeau.codegen.loops import I1, I32, I64, PTR, Module, bytes_of, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.sampling import rounded, rounded_f32, store
 
@@ -83,6 +83,17 @@ class Draws:
 
     def beside(self, each, use):
         """use(place, word): `each` elements of a thread lie side by side."""
+        fn = self.fn
+
+        def take(start, words):
+            for k, word in enumerate(words):
+                with fn.when(start + k < self.count):
+                    use(start + k, word)
+
+        self.vectors(each, take)
+
+    def vectors(self, each, take):
+        """take(place, words): a thread's elements from place on, `each` at a time."""
         fn, kernel = self.fn, self.kernel
         threads = self.groups * THREADS
         calls = max(each // 4, 1)
@@ -90,13 +101,10 @@ class Draws:
         with kernel.threads(last=True) as thread:
             index = kernel.group * THREADS + thread
             with fn.loop(0, turns) as turn:
-                start = (turn * threads + index) * each
+                words = []
                 for call in range(calls):
-                    words = self.four(index, turn * calls + call)
-                    for k in range(min(each, 4)):
-                        place = start + (4 * call + k)
-                        with fn.when(place < self.count):
-                            use(place, words[k])
+                    words += self.four(index, turn * calls + call)[:each]
+                take((turn * threads + index) * each, words)
 
     def text(self):
         self.kernel.done()
@@ -336,8 +344,35 @@ def build_dropout(dtype, each, masked):
 
     if each == 1:
         draws.spread(4, lambda words: words, use)
-    else:
-        draws.beside(each, use)
+        return draws.text()
+    bits = fn.pure(f"ptrtoint {out} to i64", I64) | fn.pure(f"ptrtoint {source} to i64", I64)
+    item = bytes_of(MEMORY_TYPE[dtype])
+    aligned = (bits & (each * item - 1)) == 0  # (masks are new, and always are)
+
+    def together(start, words):
+        """All elements of a draw; their number divides the count."""
+        fn.vector_align = 16
+        coins = fn.value(0, vector(I1, each))
+        for k, word in enumerate(words):
+            coins = fn.insert(coins, _float(fn, word) < keep, k)
+        place = fn.gep(source, start, MEMORY_TYPE[dtype])
+        value = load_element(fn, place, dtype, each, "c")
+        one, zero = (fn.value(x, value.type) for x in (1.0, 0.0))
+        value = value * fn.select(coins, one, zero) * fn.splat(factor, each)
+        store_element(fn, value, fn.gep(out, start, MEMORY_TYPE[dtype]), dtype, each, "c")
+        if masked:
+            store_element(fn, coins, fn.gep(mask, start, "i8"), "bool", each, "c")
+        fn.vector_align = None
+
+    def singly(start, words):
+        for k, word in enumerate(words):
+            use(start + k, word)
+
+    def take(start, words):
+        with fn.when(start < draws.count):
+            fn.if_else(aligned, lambda: together(start, words), lambda: singly(start, words))
+
+    draws.vectors(each, take)
     return draws.text()
 
 

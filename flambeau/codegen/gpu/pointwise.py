@@ -61,7 +61,7 @@ class GpuPointwise(PointwiseBody):
         return (word(4) * word(5) + (self.lanes * THREADS - 1)) / (self.lanes * THREADS)
 
     def write(self):
-        fn, nest, kernel = self.fn, self.nest, self.kernel
+        nest, kernel = self.nest, self.kernel
         self.bases = [kernel.argument(1 + k) for k in range(len(self.operands))]
         first = 1 + len(self.operands)
         self.scalars = [kernel.argument(first + k) for k in range(len(nest.scalars))]
@@ -78,17 +78,23 @@ class GpuPointwise(PointwiseBody):
         total = self.rows * self.length
         with kernel.threads(last=True) as thread:
             index = kernel.group * THREADS + thread
-            step = kernel.groups * THREADS
-            if self.lanes > 1 and self._may_be_wide():
-                aligned = self._is_aligned()
-                fn.if_else(
-                    aligned,
-                    lambda: self._wide(index, step, total),
-                    lambda: self._each(index, step, total),
-                )
-            else:
-                self._each(index, step, total)
+            self.walk(index, kernel.groups * THREADS, total, thread)
+        self.finish()
         kernel.done()
+
+    def walk(self, index, step, total, thread):
+        """What a thread does: elements from its own on, a step apart."""
+        if self.lanes > 1 and self._may_be_wide():
+            self.fn.if_else(
+                self._is_aligned(),
+                lambda: self._wide(index, step, total),
+                lambda: self._each(index, step, total),
+            )
+        else:
+            self._each(index, step, total)
+
+    def finish(self):
+        """What follows when all threads are done."""
 
     def _may_be_wide(self):
         return not self.uses_coordinates and all(access in "cs" for _, access in self.operands)

@@ -10,13 +10,13 @@ from flambeau.codegen.gpu.pointwise import LINE, divided
 from flambeau.codegen.gpu.teams import GROUP, Team, groups_of, stored
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry
-from flambeau.codegen.llvm_names import LLVM_TYPE
-from flambeau.codegen.loops import I64, V
+from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
+from flambeau.codegen.loops import I64, V, bytes_of, vector
 from flambeau.codegen.templates import reduction as host
 from flambeau.codegen.templates.reduction import HEADER, Reducing, Shape, fn_zero
 
 UNROLL = 4  # vectors that a thread has on the way
-ACROSS, DOWN = 32, 8  # threads of a group: columns, and threads that share one
+SHARED = 1 << 15  # bytes of shared memory for states of columns
 ROWS, PIECES, LENGTH = (Reducing._fields.index(n) for n in ("rows", "pieces", "length"))
 
 
@@ -28,7 +28,7 @@ class _OnDevice:
         kept, reduced = self.shape.kept, self.shape.reduced
         words = HEADER + 3 * kept + 2 * reduced
         self.module.functions.clear()
-        self.kernel = kernel = Kernel(self.module, self.kinds, GROUP, words=words)
+        self.kernel = kernel = Kernel(self.module, self.kinds, GROUP, words=words, resident=4)
         self.fn, self.description, self.block = kernel.fn, kernel.description, kernel.block
         self.outs = [kernel.argument(1 + k) for k in range(self.n_out)]
         self.ins = [kernel.argument(1 + self.n_out + k) for k in range(self.n_in)]
@@ -134,7 +134,7 @@ class RowKernel(_OnDevice, host.RowProgram):
         """Elements low to high along the innermost dimension, as far as they are this thread's."""
         fn, w = self.fn, self.width
         wide = self.shape.access == "c" and w > 1
-        cells = [self.cells(w if wide else 1) for _ in range(UNROLL)]
+        cells = [self.cells(w if wide else 1) for _ in range(self.chains())]
         if not wide:
             self._scalars(bases, low + lane, high, size, base_index, cells)
             return self._joined(cells, 1)
@@ -167,15 +167,29 @@ class RowKernel(_OnDevice, host.RowProgram):
     def _vectors(self, bases, first, high, step, base_index, cells):
         """Whole vectors, several at a time while there are so many."""
         fn = self.fn
-        many = step * len(cells)
         end = fn.var(first)
-        with fn.while_(lambda: (end.get() + step * (len(cells) - 1)) < high):
+        with fn.while_(lambda: (end.get() + step * (UNROLL - 1)) < high):
             at = end.get()
-            for k, state in enumerate(cells):
-                self.take(bases, at + step * k, base_index, state, None)
-            end.set(at + many)
+            self.take_all(bases, [at + step * k for k in range(UNROLL)], base_index, cells)
+            end.set(at + step * UNROLL)
         with fn.loop(end.get(), high, step) as i:
-            self.take(bases, i, base_index, cells[0], None)
+            self.take_all(bases, [i], base_index, cells)
+
+    def chains(self):
+        """States side by side: several where they are small."""
+        return UNROLL if self.n_state == 1 and self.r.input[0] != "c" else 1
+
+    def take_all(self, bases, places, base_index, cells):
+        """A few vectors, all of which are loaded first."""
+        fn, w, access = self.fn, self.width, self.shape.access
+        loaded = [self.load(self.at(bases, i, access), w, access, None) for i in places]
+        for k, (i, x) in enumerate(zip(places, loaded)):
+            index, state = i + base_index, cells[k % len(cells)]
+            if w > 1:
+                index = fn.splat(index, w) + fn.iota(vector(I64, w))
+            new = self.step(w, self.gathered(state), x, index, None)
+            for cell, value in zip(state, new):
+                cell.set(value)
 
     def _scalars(self, bases, first, high, step, base_index, cells):
         width, self.width = self.width, 1
@@ -199,85 +213,119 @@ class RowKernel(_OnDevice, host.RowProgram):
 
 
 class ColumnKernel(_OnDevice, host.ColumnProgram):
-    """Threads side by side take columns side by side."""
+    """Threads side by side take columns side by side, a vector of them each if they can."""
+
+    across, down = 32, 8  # threads of a group: columns, and threads that share one
 
     def text(self):
         self.begin()
+        wide = self.lanes()
+        if wide == 1:
+            self.columns(1)
+        else:
+            fits = self._is_aligned() & ((self.length & (wide - 1)) == 0)
+            self.fn.if_else(fits, lambda: self.columns(wide), lambda: self.columns(1))
+        self.kernel.done()
+        add_host_entry(self.module, self.kernel, self._groups)
+        return module_text(self.module)
+
+    def lanes(self):
+        """Columns of a thread, if they lie side by side: as many as there is shared memory for."""
+        item = bytes_of(MEMORY_TYPE[self.r.input]) * (2 if self.r.input[0] == "c" else 1)
+        if self.shape.access != "c" or self.shape.source == "states" or item > LINE // 2:
+            return 1
+        found, size = LINE // item, sum(bytes_of(stored(LLVM_TYPE[t])) for t in self.wide.state)
+        while found > 1 and found * size * GROUP > SHARED:
+            found //= 2
+        return found
+
+    def _is_aligned(self):
+        bits = self.fn.pure(f"ptrtoint {self.ins[0]} to i64", I64)
+        for stride in (*self.kept_strides, *self.reduced_strides):
+            bits = bits | stride
+        return (bits & (LINE - 1)) == 0
+
+    def _groups(self, fn, word):
+        many = self.across * self.lanes()
+        return ((word(LENGTH) + (many - 1)) / many) * word(ROWS) * word(PIECES)
+
+    def columns(self, w):
+        """All columns, w to a thread."""
         fn, kernel = self.fn, self.kernel
-        self.width = 1
-        blocks = (self.length + (ACROSS - 1)) / ACROSS
-        totals = self.private_totals()
-        places = [kernel.shared(stored(LLVM_TYPE[t]), GROUP) for t in self.wide.state]
+        blocks = (self.length + (self.across * w - 1)) / (self.across * w)
+        totals = [self.private_totals() for _ in range(w)]
+        places = [
+            [kernel.shared(stored(LLVM_TYPE[t]), GROUP) for t in self.wide.state] for _ in range(w)
+        ]
         count = blocks * self.rows * self.pieces
         with fn.loop(kernel.group, count, kernel.groups) as item:
             with kernel.threads() as thread:
-                where = self._where(item, blocks, thread)
-                self._reduce(thread, where, totals)
-                for cell, place in zip(totals, places):
-                    at = fn.gep(place, thread, stored(cell.type))
-                    fn.store(cell.get(thread), at)
+                self._reduce(thread, self._where(item, blocks, thread, w), totals, w)
+                for cells, shelves in zip(totals, places):
+                    for cell, place in zip(cells, shelves):
+                        at = fn.gep(place, thread, stored(cell.type))
+                        fn.store(cell.get(thread), at)
             with kernel.threads() as thread:
-                column, part, row, slot = self._where(item, blocks, thread)
+                column, part, row, slot = self._where(item, blocks, thread, w)
                 with fn.when((slot == 0) & (column < self.length)):
-                    self._finish(thread, column, part, row, totals, places)
-        kernel.done()
-        add_host_entry(self.module, kernel, _column_groups)
-        return module_text(self.module)
+                    for k in range(w):
+                        self._finish(thread, column + k, part, row, totals[k], places[k])
 
-    def _where(self, item, blocks, thread):
+    def _where(self, item, blocks, thread, w):
         """(column, piece, row of what is kept, which of the threads of the column)."""
         fn = self.fn
         rest = divided(fn, item, blocks)
-        column = (item - rest * blocks) * ACROSS + thread % ACROSS
+        column = ((item - rest * blocks) * self.across + thread % self.across) * w
         row = divided(fn, rest, self.pieces)
-        return column, rest - row * self.pieces, row, thread / ACROSS
+        return column, rest - row * self.pieces, row, thread / self.across
 
-    def _reduce(self, thread, where, totals):
+    def _reduce(self, thread, where, totals, w):
         fn = self.fn
         column, part, row, slot = where
-        for cell, value in zip(totals, self.emit(1, lambda: self.wide.start())):
-            cell.set(thread, value)
+        for cells in totals:
+            for cell, value in zip(cells, self.emit(1, lambda: self.wide.start())):
+                cell.set(thread, value)
         with fn.when(column < self.length):
             start, _ = self.offsets(row, self.kept_sizes, self.kept_strides, self.kept_outs)
             bases = self.at(self.moved(self.ins, start), column, self.shape.access)
             first = part * self.piece
             last = fn.min(first + self.piece, self.total_runs())
-            cells = [self.cells(1) for _ in range(UNROLL)]
-            self._walk(bases, first + slot, last, cells)
-            state = self.across([[c.get() for c in state] for state in cells])
-            for cell, value in zip(totals, self.widened(1, state)):
-                cell.set(thread, value)
+            state = self.cells(w)
+            fn.vector_align = LINE
+            self._walk(bases, first + slot, last, state, w)
+            fn.vector_align = None
+            found = self.widened(w, [c.get() for c in state])
+            for k, cells in enumerate(totals):
+                for cell, value in zip(cells, found):
+                    cell.set(thread, fn.extract(value, k))
 
-    def across(self, states):
-        while len(states) > 1:
-            half = len(states) // 2
-            states = [self.join(1, a, b) for a, b in zip(states[:half], states[half:])]
-        return states[0]
-
-    def _walk(self, bases, first, last, cells):
-        fn = self.fn
+    def _walk(self, bases, first, last, state, w):
+        fn, down = self.fn, self.down
         at = fn.var(first)
-        with fn.while_(lambda: (at.get() + DOWN * (UNROLL - 1)) < last):
+        with fn.while_(lambda: (at.get() + down * (UNROLL - 1)) < last):
             here = at.get()
-            for k, state in enumerate(cells):
-                self._take(bases, here + DOWN * k, state)
-            at.set(here + DOWN * UNROLL)
-        with fn.loop(at.get(), last, DOWN) as k:
-            self._take(bases, k, cells[0])
+            self._take(bases, [here + down * k for k in range(UNROLL)], state, w)
+            at.set(here + down * UNROLL)
+        with fn.loop(at.get(), last, down) as k:
+            self._take(bases, [k], state, w)
 
-    def _take(self, bases, k, cells):
-        (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
-        x = self.load(self.moved(bases, offset), 1, self.shape.access, None)
-        new = self.step(1, [c.get() for c in cells], x, k, None)
-        for cell, value in zip(cells, new):
-            cell.set(value)
+    def _take(self, bases, places, state, w):
+        """Elements of a few rows, all of which are loaded first."""
+        loaded = []
+        for k in places:
+            (offset,) = self.offsets(k, self.reduced_sizes, self.reduced_strides)
+            loaded.append(self.load(self.moved(bases, offset), w, self.shape.access, None))
+        for k, x in zip(places, loaded):
+            new = self.step(w, [c.get() for c in state], x, k, None)
+            for cell, value in zip(state, new):
+                cell.set(value)
 
     def _finish(self, thread, column, part, row, totals, places):
         fn = self.fn
         total = [cell.get(thread) for cell in totals]
-        for slot in range(1, DOWN):
+        for slot in range(1, self.down):
             other = [
-                fn.load(fn.gep(place, thread + slot * ACROSS, stored(c.type)), c.type)
+                fn.load(fn.gep(place, thread + slot * self.across, stored(c.type)), c.type)
                 for c, place in zip(totals, places)
             ]
             total = self.join_wide(total, other)
@@ -289,12 +337,10 @@ class ColumnKernel(_OnDevice, host.ColumnProgram):
         self.put(1, total, out, "c", None)
 
 
-def _column_groups(fn, word):
-    return ((word(LENGTH) + (ACROSS - 1)) / ACROSS) * word(ROWS) * word(PIECES)
-
-
 class JoinKernel(ColumnKernel, host.JoinProgram):
-    """The second launch, over the states of pieces."""
+    """The second launch, over the states of pieces: many, of few results."""
+
+    across, down = 8, 32
 
 
 def build_rows(r, shape):

@@ -1,7 +1,7 @@
 """Resampling on a GPU, by the tables and descriptions of templates/resampling.py.
 
-A thread per result reads what the tables of its three coordinates name. Planes of rows are pixels
-with one channel.
+A thread per result of a few images reads what the tables of its three coordinates name. Planes of
+rows are pixels with one channel.
 """
 
 from flambeau.codegen.descriptions_images import Resampling
@@ -14,6 +14,7 @@ from flambeau.codegen.loops import I64, PTR, Module
 from flambeau.codegen.templates.resampling import compute_type
 
 THREADS = 256
+IMAGES = 4  # planes that a thread fills with the same weights
 WORDS = len(Resampling._fields)
 
 
@@ -34,9 +35,13 @@ def build_pixels(code):
         weight = fn.load(fn.gep(table[2], t, LLVM_TYPE[type]), LLVM_TYPE[type])
         return fn.load(fn.gep(table[1], t, I64), I64), weight
 
+    each = d.depth * d.height * d.width * d.line  # results of an image
+    images = d.rows / (d.depth * d.height)
+    blocks = (images + (IMAGES - 1)) / IMAGES
+    deep, high, wide = tables[:3], tables[3:6], tables[6:]
     with (
         kernel.threads(last=True) as thread,
-        fn.loop(kernel.group * THREADS + thread, d.rows * d.width * d.line, step) as index,
+        fn.loop(kernel.group * THREADS + thread, blocks * each, step) as index,
     ):
         rest, found = index, []
         for size in (d.line, d.width, d.height, d.depth):
@@ -44,31 +49,46 @@ def build_pixels(code):
             found.append(rest - quotient * size)
             rest = quotient
         channel, column, y, z = found
-        image = fn.gep(source, rest * d.plane, memory)
-        total = fn.var(fn.value(0.0, LLVM_TYPE[type]))
-        deep, high, wide = tables[:3], tables[3:6], tables[6:]
+        first = rest * IMAGES
+        numbers = [first + k for k in range(IMAGES)]
+        planes = [fn.gep(source, number * d.plane, memory) for number in numbers]
+        exist = [number < images for number in numbers]
+        totals = [fn.var(fn.value(0.0, LLVM_TYPE[type])) for _ in range(IMAGES)]
         with fn.loop(*taps(deep, z)) as t0:
-            k, first = tap(deep, t0)
+            k, one = tap(deep, t0)
             with fn.loop(*taps(high, y)) as t1:
-                i, second = tap(high, t1)
+                i, two = tap(high, t1)
                 line = (k * d.in_height + i) * d.in_width
                 with fn.loop(*taps(wide, column)) as t2:
-                    j, third = tap(wide, t2)
-                    at = fn.gep(image, (line + j) * d.line + channel, memory)
-                    x = load_element(fn, at, code, 1, "c")
-                    x = convert(fn, x, COMPUTE_TYPE[code], type)
-                    total.set(fn.intrinsic("fma", x, third * second * first, total.get()))
-        value = total.get()
-        if code == "u8":
-            value = fn.intrinsic("floor", value + 0.5)
-            value = fn.max(fn.min(value, fn.value(255.0, value.type)), fn.value(0.0, value.type))
-            value = convert(fn, value, type, "u8")
-        store_element(fn, value, fn.gep(out, index, memory), code, 1, "c")
+                    j, three = tap(wide, t2)
+                    at, weight = (line + j) * d.line + channel, three * two * one
+                    for plane, total, exists in zip(planes, totals, exist):
+                        with fn.when(exists):
+                            x = load_element(fn, fn.gep(plane, at, memory), code, 1, "c")
+                            x = convert(fn, x, COMPUTE_TYPE[code], type)
+                            total.set(fn.intrinsic("fma", x, weight, total.get()))
+        place = index - rest * each
+        for number, total, exists in zip(numbers, totals, exist):
+            with fn.when(exists):
+                goal = fn.gep(out, number * each + place, memory)
+                store_element(fn, _rounded(fn, total.get(), code, type), goal, code, 1, "c")
     kernel.done()
 
     def groups(fn, word):
         d = Resampling(*[word(k) for k in range(WORDS)])
-        return (d.rows * d.width * d.line + (THREADS - 1)) / THREADS
+        count = d.rows / (d.depth * d.height)
+        blocks = (count + (IMAGES - 1)) / IMAGES
+        each = d.depth * d.height * d.width * d.line
+        return (blocks * each + (THREADS - 1)) / THREADS
 
     add_host_entry(module, kernel, groups)
     return module_text(module)
+
+
+def _rounded(fn, value, code, type):
+    """Bytes are rounded and kept in their range."""
+    if code != "u8":
+        return value
+    value = fn.intrinsic("floor", value + 0.5)
+    value = fn.max(fn.min(value, fn.value(255.0, value.type)), fn.value(0.0, value.type))
+    return convert(fn, value, type, "u8")

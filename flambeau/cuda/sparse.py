@@ -1,0 +1,1 @@
+"""`torch.cuda.sparse`, which is empty in PyTorch, too: sparse tensors are in `torch.sparse`."""
