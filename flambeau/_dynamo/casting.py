@@ -17,6 +17,7 @@ from flambeau.amp.autocast_mode import _enter_autocast, _exit_autocast, autocast
 from flambeau.amp.redirection import state
 
 _KINDS = (autocast, flambeau.cpu.amp.autocast)
+CAST = autocast_mode.CAST
 
 
 class Casting:
@@ -25,13 +26,15 @@ class Casting:
     def enter_surroundings(self: Any) -> None:
         """Autocast is on around the call."""
         me = state.me
-        if me.enabled:
-            self.around = self.enter_autocast(("cpu", me.dtype, True, me.cache_enabled))
+        for kind in CAST:
+            if me.on[kind]:
+                settings = kind, me.dtypes[kind], True, me.cache_enabled
+                self.around.append(self.enter_autocast(settings))
 
     def leave_surroundings(self: Any) -> None:
         """The end of the graph."""
-        if self.around is not None:
-            self.graph.call_function(_exit_autocast, (self.around[0],))
+        for node, _ in reversed(self.around):
+            self.graph.call_function(_exit_autocast, (node,))
 
     def enter_autocast(self: Any, settings: tuple) -> tuple:
         """Enter one, now and in the graph: (its node, it)."""
@@ -57,7 +60,7 @@ class Casting:
 
 
 def _wanted(settings):
-    if settings[0] != "cpu":
+    if settings[0] not in CAST:
         raise Break(f"autocast of {settings[0]}")
     return AutocastValue(settings)
 
@@ -84,10 +87,10 @@ def _made(*given):
 
 
 def _asks(function):
-    """A question about settings of the CPU, which are guarded."""
+    """A question about settings, which are guarded."""
 
     def handler(reader, device_type=None):
-        if device_type != "cpu":
+        if device_type not in CAST:
             raise Break(f"autocast of {device_type}")
         return function(device_type)
 

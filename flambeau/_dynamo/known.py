@@ -481,17 +481,18 @@ def _set_grad_enabled(reader, mode):
 def _tensor_of(reader, data, *, dtype=None, device=None, requires_grad=False, **more):
     """A tensor of numbers that are known is made once, and copied by the graph."""
     plain = type(data) in (int, float, bool) or (type(data) is list and _is_constant(data))
-    on_cpu = device is None or str(device) == "cpu"
+    place = _device.device("cpu" if device is None else device)
+    on_one = place.type == "cpu" or (place.type == "cuda" and place == reader.place)
     if (
         not plain
         or requires_grad
-        or not on_cpu
+        or not on_one
         or not isinstance(dtype, (_dtype.dtype, type(None)))
     ):
         options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
         given = {k: v for k, v in options.items() if v not in (None, False)}
         return reader.record_function(flambeau.tensor, (data,), {**given, **more})
-    made = reader.native_tensor(data, dtype)
+    made = reader.native_tensor(data, dtype, place)
     value = reader.tensor_input(made, reader.guards.known(made))
     return reader.tensor_method(value, "clone", (), {})
 

@@ -63,7 +63,8 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying, C
         self.first_node: Any = None
         self.steps = self.count = 0
         self.writes = self.switches = self.has_steps = self.casts = False
-        self.around: Any = None  # an autocast that is on already
+        self.around: list = []  # autocasts that are on already
+        self.place: Any = None  # the device of all tensors
         self.written: set[int] = set()
         self.reached = 0  # top-level statements that were read
         self.broken: Break | None = None

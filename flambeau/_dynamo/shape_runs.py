@@ -14,6 +14,7 @@ from flambeau._dynamo.exc import Break
 from flambeau._dynamo.surroundings import reading
 from flambeau._dynamo.varying import seen_of
 from flambeau._tensor import Tensor
+from flambeau.amp.redirection import state as autocasting
 from flambeau.autograd.grad_mode import modes
 from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
 from flambeau.fx.node import Node
@@ -101,6 +102,7 @@ class ShapeRun:
         self.numbers = list(self.hints)
         self.results: list[Any] = []  # numbers that the program gives back
         self.known: dict[tuple, Any] = {}
+        self.place = reader.place or _device.device("cpu")
 
     def holds(self, *given: Any) -> Any:
         """The numbers that the program gives back; False if it has to be read again."""
@@ -116,7 +118,9 @@ class ShapeRun:
         count = len(self.varying)
         for tensor, (node, dtype, shape, moving, kind) in zip(given, self.varying):
             sizes = tuple(tensor.shape)
-            if tensor.dtype is not dtype or tensor.device.type != "cpu" or len(sizes) != len(shape):
+            if tensor.dtype is not dtype or len(sizes) != len(shape):
+                return False
+            if tensor._layout.device != self.place:
                 return False
             if any(sizes[d] != shape[d] for d in range(len(shape)) if d not in moving):
                 return False
@@ -136,6 +140,7 @@ class ShapeRun:
         drawn, mode = bytes(numbers), modes.grad
         try:
             modes.grad = self.grad
+            autocasting.me.stands["meta"] = self.place.type
             for node, layout, kind in self.fixed:
                 values[node] = made_fake(layout, kind)
             return self._compared(values)
@@ -167,7 +172,7 @@ class ShapeRun:
         given: list = []
         for k, (_, dtype, shape, _, _) in enumerate(self.varying):
             sizes = [changes.get((k, dim), size) for dim, size in enumerate(shape)]
-            given.append(flambeau.empty(sizes, dtype=dtype))
+            given.append(flambeau.empty(sizes, dtype=dtype, device=self.place))
         given += [self.hints[node] for node in self.numbers]
         return self._found(given) is not False
 

@@ -44,8 +44,9 @@ def reading() -> Iterator[None]:
     try:
         yield
     finally:
-        if autocasting.me.enabled is not mine.enabled:
-            switch(mine.enabled)  # a break inside of an autocast of the program
+        for kind, enabled in mine.on.items():
+            if autocasting.me.on[kind] is not enabled:
+                switch(enabled, kind)  # a break inside of an autocast of the program
         autocasting.me = mine
         threads.plain -= 1
         threads.reading -= 1
@@ -74,7 +75,7 @@ def is_plain() -> bool:
         for handler in stack.handlers:
             if handler.level not in (interposing.ARGUMENTS, interposing.CASTING):
                 return True
-    return default_device().type != "cpu" or autocasting.me.on["cuda"]
+    return default_device().type != "cpu"
 
 
 def guard_surroundings(guards: Any) -> None:
@@ -83,9 +84,8 @@ def guard_surroundings(guards: Any) -> None:
     guards.require(f"{name(modes)}.grad is {modes.grad}")
     guards.require(f"{name(modes)}.inference is {modes.inference}")
     me, mine = autocasting.me, f"{name(autocasting)}.me"
-    if me.enabled:
-        guards.require(f"{mine}.enabled and {mine}.dtype is {name(me.dtype)}")
+    guards.require(f"{mine}.on == {name(dict(me.on))}")
+    if any(me.on.values()):
+        guards.require(f"{mine}.dtypes == {name(dict(me.dtypes))}")
         guards.require(f"{mine}.cache_enabled is {me.cache_enabled}")
-    else:
-        guards.require(f"not {mine}.enabled")
     guards.require(f"{name(_dtype.Defaults)}.dtype is {name(_dtype.default_dtype())}")

@@ -7,6 +7,7 @@ values (`item`, `nonzero`) fails on meta tensors, which is a break.
 
 import inspect
 import operator
+import re
 import types
 from typing import Any
 
@@ -27,6 +28,7 @@ from flambeau._dynamo.varying import NumberValue, Step, seen_of
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
+from flambeau.amp.redirection import state
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import methods
 from flambeau.interposing import places
@@ -45,7 +47,7 @@ _QUESTIONS = frozenset(
 )
 _FACTS = frozenset("shape ndim dtype itemsize nbytes requires_grad is_leaf layout".split())
 _NEVER = frozenset(
-    "is_cuda is_meta is_mkldnn is_mps is_nested is_quantized is_sparse is_sparse_csr is_xpu".split()
+    "is_meta is_mkldnn is_mps is_nested is_quantized is_sparse is_sparse_csr is_xpu".split()
 )
 _TENSORS = frozenset("T mT H mH real imag data".split())
 # these change what a tensor is, not only what it holds, or look at memory and values
@@ -60,6 +62,7 @@ _REFUSED = frozenset(
 _KINDS = frozenset({"op", "python"})
 _METHODS = frozenset("detach zero_ polygamma polygamma_ cfloat cdouble __pos__ __invert__".split())
 _CREATE_DATA = frozenset({"tensor"})
+_DEVICES = re.compile(r"(cpu|cuda(:\d+)?)$").match
 _NAMES = {operator.getitem: "__getitem__", operator.setitem: "__setitem__"}
 
 
@@ -114,8 +117,7 @@ class Tensors:
             return found
         if type(tensor) not in (Tensor, Parameter, Buffer):
             raise Break(f"a tensor of the class {type(tensor).__qualname__}")
-        if tensor._layout.device is not CPU and tensor.device != CPU:
-            raise Break(f"a tensor on {tensor.device}")
+        self.settle_place(tensor._layout.device)
         if tensor._extra is not None and tensor._extra.inference:
             raise Break("a tensor of inference mode")
         variable = guards.variable(source)
@@ -141,10 +143,18 @@ class Tensors:
         """A name for an input."""
         return _name_of(self, source)
 
-    def native_tensor(self: Any, data: Any, dtype: Any) -> Tensor:
+    def settle_place(self: Any, device: Any) -> None:
+        """All tensors of a graph are on one device: that of the first."""
+        if self.place is None and device.type in ("cpu", "cuda"):
+            self.place = device
+            state.me.stands["meta"] = device.type  # whose autocast tensors without memory are under
+        elif device != self.place:
+            raise Break(f"a tensor on {device}")
+
+    def native_tensor(self: Any, data: Any, dtype: Any, device: Any) -> Tensor:
         """A tensor with memory, of numbers."""
         try:
-            return flambeau.tensor(data, dtype=dtype, device=CPU)
+            return flambeau.tensor(data, dtype=dtype, device=device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise Break(f"{type(error).__name__}: {error}", error) from error
 
@@ -174,7 +184,7 @@ class Tensors:
         """A call of a method of a tensor."""
         if name in _QUESTIONS:
             return self._ask(owner, name, args, kwargs)
-        if name == "cpu" and not args and not kwargs:
+        if name == "cpu" and self.place == CPU and not args and not kwargs:
             return owner
         if name == "type" and (args or kwargs):
             return self._record("call_method", name, getattr(Tensor, name), (owner, *args), kwargs)
@@ -221,9 +231,9 @@ class Tensors:
         if name in _FACTS:
             return getattr(owner.fake, name)
         if name == "device":
-            return CPU
-        if name == "is_cpu":
-            return True
+            return self.place
+        if name in ("is_cpu", "is_cuda"):
+            return name == f"is_{self.place.type}"
         if name in _NEVER:
             return False
         if name in _TENSORS:
@@ -252,7 +262,10 @@ class Tensors:
             found.append(value)
             return value.fake
 
-        fakes, fake_options = mapped(args, fake, True), mapped(kwargs, fake, True)
+        meta = self._as_meta
+        fakes, fake_options = mapped(args, fake, meta), mapped(kwargs, fake, meta)
+        if not found and kwargs.get("device") is None:
+            self.settle_place(CPU)  # made from nothing
         name = _NAMES.get(function, getattr(function, "__name__", ""))
         versions = [v.fake._storage.version for v in found]
         facts = [(v.fake._requires_grad, v.fake._grad_fn) for v in found]
@@ -266,10 +279,10 @@ class Tensors:
             raise Break(told, None if unknown else error) from error
         writes = any(v.fake._storage.version != old for v, old in zip(found, versions))
         writes = writes or _writes_by_name(name, function, args, kwargs)
-        node_args, node_kwargs = mapped(args, _node_of, False), mapped(kwargs, _node_of, False)
+        node_args, node_kwargs = mapped(args, _node_of), mapped(kwargs, _node_of)
         node = self.added(getattr(self.graph, op)(target, node_args, node_kwargs))
         self.count += 1
-        given, named = mapped(args, _node_of, True), mapped(kwargs, _node_of, True)
+        given, named = mapped(args, _node_of, meta), mapped(kwargs, _node_of, meta)
         self.log.append(Step(node, function, given, named, seen_of(result, self.owner_of)))
         if writes:
             node.meta["writes"] = True
@@ -278,6 +291,18 @@ class Tensors:
         if any((v.fake._requires_grad, v.fake._grad_fn) != old for v, old in zip(found, facts)):
             self.writes = True
         return self.result_of(node, result, name, bool(numbers) or any(v.varies for v in found))
+
+    def _as_meta(self, device):
+        """The device without memory, in place of the one that this graph is on."""
+        try:
+            place = _device.resolve(device)
+        except (AssertionError, RuntimeError) as error:
+            raise Break(f"{type(error).__name__}: {error}", error) from error
+        unnamed = place.type == "cuda" and device.index is None
+        if unnamed and _device.runtimes_of(place).driver.count() > 1:
+            raise Break("the current GPU, which may be another one at the next call")
+        self.settle_place(CPU if place.type == "cpu" else place)
+        return META
 
     def owner_of(self: Any, fake: Any) -> Any:
         """The node of a tensor that is known already."""
@@ -367,30 +392,24 @@ def _node_of(value):
     return value.node
 
 
-def mapped(value: Any, leaf: Any, without_memory: bool, key: Any = None) -> Any:
-    """Arguments with leaf(v) for tensors and numbers; without memory, on the device meta."""
+def mapped(value: Any, leaf: Any, place: Any = None, key: Any = None) -> Any:
+    """Arguments with leaf(v) for tensors and numbers, and place(d) for devices."""
     if isinstance(value, (TensorValue, NumberValue)):
         return leaf(value)
     if type(value) in (list, tuple):
-        return type(value)([mapped(v, leaf, without_memory) for v in value])
+        return type(value)([mapped(v, leaf, place) for v in value])
     if type(value) is Size and holds_symbols(value):
-        return tuple([mapped(v, leaf, without_memory) for v in value])
+        return tuple([mapped(v, leaf, place) for v in value])
     if type(value) is dict:
-        return {k: mapped(v, leaf, without_memory, k) for k, v in value.items()}
+        return {k: mapped(v, leaf, place, k) for k, v in value.items()}
     if isinstance(value, slice):
         parts = (value.start, value.stop, value.step)
-        return slice(*[mapped(v, leaf, without_memory) for v in parts])
-    if without_memory and isinstance(value, _device.device):
-        return _meta(value)
-    if without_memory and isinstance(value, str) and (key == "device" or value == "cpu"):
-        return _meta(_device.device(value))
+        return slice(*[mapped(v, leaf, place) for v in parts])
+    if place is not None and isinstance(value, _device.device):
+        return place(value)
+    if place is not None and isinstance(value, str) and (key == "device" or _DEVICES(value)):
+        return place(_device.device(value))
     return value
-
-
-def _meta(device):
-    if device.type != "cpu":
-        raise Break(f"a tensor on {device}")
-    return META
 
 
 def _writes_by_name(name, function, args, kwargs):

@@ -10,7 +10,7 @@ counters: Any = collections.defaultdict(collections.Counter)
 
 def is_compile_supported(device_type: Any) -> bool:
     """Can tensors of a device be compiled?"""
-    return str(device_type).startswith("cpu")
+    return str(device_type).partition(":")[0] in ("cpu", "cuda")
 
 
 def same(a: Any, b: Any, tol: float = 1e-4, equal_nan: bool = False) -> bool:

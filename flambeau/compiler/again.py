@@ -5,7 +5,8 @@ from typing import Any
 
 from flambeau.codegen import scalar
 from flambeau.compiler.expressions import exchanged
-from flambeau.compiler.fusing import COST, Group, Operand, Plan, is_flat, spread
+from flambeau.compiler.fusing import COST, Group, Operand, is_flat, spread
+from flambeau.compiler.plan import Plan
 
 
 class Again:

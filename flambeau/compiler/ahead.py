@@ -13,13 +13,13 @@ from typing import Any
 
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.compiler import playing, recording
+from flambeau.compiler.lifetimes import LINE, laid_out, padded
 from flambeau.compiler.recording import Recording, Spoiled, base_of
 from flambeau.eager import kernels
 from flambeau.func import functional_call
 from flambeau.runtime import cpu
 from flambeau.utils._pytree import tree_leaves
 
-LINE = 64
 TYPES = {
     "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t",
     "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
@@ -119,16 +119,18 @@ class _Written:
             data += cpu.read_bytes(t._storage.pointer + t._offset, t._layout.nbytes)
         where = {k: (k, 0) for k in range(inputs)}
         where |= {inputs + k: (first_weight, at) for k, at in enumerate(places)}
-        count, size = inputs + weights, 0
-        for which, block in enumerate((*run.fresh, *run.temporary)):
-            whole = self.memory.whole.get(which) if which < len(run.fresh) else None
+        count, found = inputs + weights, run.moves()
+        room, size = laid_out(run.lives(found))
+        where |= {base: (first_weight + 1, at) for base, at in room.items()}
+        for which, block in enumerate(run.fresh):
+            whole = self.memory.whole.get(which)
             if whole is not None and self.memory.found[whole].offset == 0:
                 where[count + which] = inputs + whole, 0
             else:
                 where[count + which] = first_weight + 1, size
-                size += recording.padded(block.size)
+                size += padded(block.size)
         moves = {}
-        for base, by, launch, place, word in run.moves():
+        for base, by, launch, place, word in found:
             to, shift = where[base]
             moves[launch, place, word] = Address(to, by + shift)
         for k, launch in enumerate(run.launches):

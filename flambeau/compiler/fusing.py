@@ -7,8 +7,8 @@ happens between them minds. What the first one wrote and the second one reads is
 register, rounded as memory would have rounded it; it is stored only if somebody reads it later.
 Results have the same bits as before.
 
-Nothing else is known of other kernels than which blocks they are given: they may read and write all
-of these.
+Of other kernels only the blocks that they are given are known, and which of these they only read
+(accesses.py).
 """
 
 import math
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.descriptions import ITEM_BYTES
+from flambeau.compiler.accesses import only_read
 from flambeau.compiler.expressions import (
     HALVES,
     compute_type,
@@ -27,7 +28,6 @@ from flambeau.compiler.expressions import (
 from flambeau.eager import kernels
 from flambeau.eager.plan import chunk_elements, cost
 from flambeau.planning import nests
-from flambeau.runtime.cpu import words_of
 from flambeau.runtime.tapes import Launch
 
 OPERANDS = 14  # of a joined kernel, at most
@@ -53,14 +53,14 @@ class Load:
 
 
 class Other:
-    """A launch of which only the blocks are known."""
+    """A launch of which only the blocks are known, and which of them it may write to."""
 
-    def __init__(self, launch, blocks):
+    def __init__(self, launch, blocks, written):
         self.launch = launch
-        self.reads = self.writes = frozenset(blocks)
+        self.reads, self.writes = frozenset(blocks), frozenset(written)
 
-    def launches(self, live, again=None):
-        return self.launch
+    def ready(self, live, again=None):
+        return self
 
 
 class Group:
@@ -94,6 +94,12 @@ class Group:
             block = block_of(o.address)
             self.operands[o] = self.written[o] = block
             self.writes.add(block)
+
+    def count_with(self, outs, ins, ended):
+        """How many operands are in memory, with a further member? Not what nobody reads later."""
+        written = {*self.written, *outs}
+        gone = {o for o, block in self.operands.items() if o in written and block in ended}
+        return len({*self.operands, *outs, *ins} - gone)
 
     def minds(self, outs, ins, block_of):
         """Does a further member overlap with what is here other than exactly?"""
@@ -147,24 +153,49 @@ class Group:
                 state[o] = scalar.narrowed(value, o.code) if o.code in HALVES else value
         return state, loads, numbers
 
-    def launches(self, live, again=None):
-        """One launch for all members. live(block): is what was written there read later?"""
+    def ready(self, live, again=None):
+        """The work of all members. live(block): is what was written there read later?"""
         stored = [o for o, block in self.written.items() if live(block)]
         if not stored:
             return None
         if again is not None and not any(again.has(o, self.sizes) for o in self.operands):
             again = None
-        if again is None and len(self.members) == 1 and len(stored) == len(self.written):
-            return self.members[0][0]
+        is_whole = again is None and len(self.members) == 1 and len(stored) == len(self.written)
         state, loads, numbers = self.values(again)
-        return launch_of(self.sizes, [(o, state[o]) for o in stored], loads, numbers)
+        runtime = kernels.runtime_of(self.members[0][0].definition)
+        found = Work(runtime, self.sizes, [(o, state[o]) for o in stored], loads, numbers)
+        found.original = self.members[0][0] if is_whole else None
+        return found
 
 
-def launch_of(sizes, stored, loads, numbers):
+class Work:
+    """What one pointwise kernel does: expressions of what it stores, their loads and numbers."""
+
+    def __init__(self, runtime, sizes, stored, loads, numbers):
+        needed = leaves([value for _, value in stored])
+        self.runtime, self.sizes, self.stored = runtime, sizes, stored
+        self.loads = [load for load in loads if id(load.expression) in needed]
+        self.numbers = [n for n in numbers if id(n[2]) in needed]
+        self.original: Any = None  # a launch that does just this
+
+    def launch(self):
+        if self.original is not None:
+            return self.original
+        return launch_of(self.runtime, self.sizes, self.stored, self.loads, self.numbers)
+
+    def part(self, stored):
+        """The same, of which less is stored."""
+        return Work(self.runtime, self.sizes, stored, self.loads, self.numbers)
+
+    def reads_and_writes(self, block_of):
+        return (
+            {block_of(load.operand.address) for load in self.loads},
+            {block_of(o.address) for o, _ in self.stored},
+        )
+
+
+def launch_of(runtime, sizes, stored, loads, numbers):
     """The launch of a kernel that stores values of expressions."""
-    needed = leaves([value for _, value in stored])
-    loads = [load for load in loads if id(load.expression) in needed]
-    numbers = [n for n in numbers if id(n[2]) in needed]
     places = {id(load.expression): k for k, load in enumerate(loads)}
     places |= {id(n[2]): len(loads) + k for k, n in enumerate(numbers)}
     memo: dict = {}
@@ -174,21 +205,19 @@ def launch_of(sizes, stored, loads, numbers):
     count = len(stored)
     pattern = tuple((o.code, a) for o, a in zip(operands, accesses))
     kinds = "".join(kind for kind, _, _ in numbers)
-    kernel = _kernel(pattern[count:], pattern[:count], kinds, values, len(sizes) - 1)
+    kernel = _kernel(runtime, pattern[count:], pattern[:count], kinds, values, len(sizes) - 1)
     steps = tuple(o.steps[d] for d in range(len(sizes)) for o in operands)
     chunks, description = nests.described(tuple(sizes), steps, chunk_elements(cost(values)))
-    if chunks > 1:
+    if chunks > 1 and runtime.is_host:
         kernels.pool().ensure_workers()
     arguments = [description, *(o.address for o in operands), *(n for _, n, _ in numbers)]
     total = math.prod(sizes)
     return Launch(kernel.__self__, [*arguments, total], True)
 
 
-def _kernel(inputs, outputs, kinds, values, rank):
-    from flambeau._device import device
+def _kernel(runtime, inputs, outputs, kinds, values, rank):
     from flambeau.codegen import build
 
-    runtime = device("cpu").runtime
     key = ("fused", inputs, outputs, kinds, rank, structure(values))
     found = runtime.kernels.get(key)
     if found is None:
@@ -209,7 +238,7 @@ def _access(operand):
     return {0: "s", -size: "r"}.get(inner, "n")
 
 
-def _dense_steps(sizes, itemsize):
+def dense_steps(sizes, itemsize):
     steps, step = [], itemsize
     for size in reversed(sizes):
         steps.append(step)
@@ -218,7 +247,7 @@ def _dense_steps(sizes, itemsize):
 
 
 def is_flat(operand, sizes):
-    return not any(operand.steps) or operand.steps == _dense_steps(sizes, ITEM_BYTES[operand.code])
+    return not any(operand.steps) or operand.steps == dense_steps(sizes, ITEM_BYTES[operand.code])
 
 
 def spread(operand, sizes, wider):
@@ -227,16 +256,16 @@ def spread(operand, sizes, wider):
         return operand
     if not any(operand.steps):
         return operand._replace(steps=(0,) * len(wider))
-    return operand._replace(steps=_dense_steps(wider, ITEM_BYTES[operand.code]))
+    return operand._replace(steps=dense_steps(wider, ITEM_BYTES[operand.code]))
 
 
 def _overlap(a, b, sizes):
-    low_a, high_a = _extent(a, sizes)
-    low_b, high_b = _extent(b, sizes)
+    low_a, high_a = extent(a, sizes)
+    low_b, high_b = extent(b, sizes)
     return low_a < high_b and low_b < high_a
 
 
-def _extent(operand, sizes):
+def extent(operand, sizes):
     reach = [(n - 1) * s for n, s in zip(sizes, operand.steps)]
     low = operand.address + sum(r for r in reach if r < 0)
     return low, operand.address + sum(r for r in reach if r > 0) + ITEM_BYTES[operand.code]
@@ -277,7 +306,6 @@ def parsed(launch):
     return sizes, nest, operands[:count], operands[count:], numbers
 
 
-_UNKNOWN = ("unknown", 0)
 _words: dict = {}
 
 
@@ -296,15 +324,19 @@ def _words_of(nest):
     return found[0]
 
 
-def _grouped(launches, block_of, blocks_of):
+def grouped(launches, block_of, blocks_of):
     """Launches as groups and others, in an order that does the same."""
     order: list = []
-    for launch in launches:
+    uses = [blocks_of(launch) for launch in launches]
+    last = {block: k for k, blocks in enumerate(uses) for block in blocks}
+    ended: set = set()  # temporary blocks that nobody is given any more
+    for k, launch in enumerate(launches):
+        ended |= {block for block in uses[k] if last[block] == k and block[0] == "arena"}
         found = parsed(launch)
         if found is None:
-            order.append(Other(launch, blocks_of(launch)))
+            order.append(Other(launch, uses[k], blocks_of(launch, only_read(launch))))
             continue
-        group = _joined(order, *found, launch, block_of)
+        group = _joined(order, *found, launch, block_of, ended)
         if group is None:
             sizes, nest, outs, ins, numbers = found
             group = Group(sizes)
@@ -316,7 +348,7 @@ def _grouped(launches, block_of, blocks_of):
 BACK = 8  # groups that are asked whether they take a further member
 
 
-def _joined(order, sizes, nest, outs, ins, numbers, launch, block_of):
+def _joined(order, sizes, nest, outs, ins, numbers, launch, block_of, ends):
     """The group that took a launch in; None if there is none."""
     reads = {block_of(o.address) for o in ins}
     writes = {block_of(o.address) for o in outs}
@@ -329,7 +361,7 @@ def _joined(order, sizes, nest, outs, ins, numbers, launch, block_of):
             tried += 1
             near = (reads | writes) & (group.reads | group.writes)
             if near and (may_rise or _may_sink(group, passed)):
-                taken = _taken(group, sizes, nest, outs, ins, numbers, launch, block_of)
+                taken = _taken(group, sizes, nest, outs, ins, numbers, launch, block_of, ends)
                 if taken:
                     if not may_rise:
                         order.append(order.pop(at))
@@ -346,7 +378,7 @@ def _may_sink(group, passed):
     return not any(group.writes & (p.reads | p.writes) or group.reads & p.writes for p in passed)
 
 
-def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of):
+def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of, ends):
     """Let a group take a launch in, if they walk alike."""
     wide = group.sizes
     if sizes != wide:
@@ -358,8 +390,7 @@ def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of):
             wide = sizes
         else:
             return False
-    count = len({*group.operands, *outs, *ins})
-    if count > OPERANDS or group.minds_in(wide, outs, ins, block_of):
+    if group.count_with(outs, ins, ends) > OPERANDS or group.minds_in(wide, outs, ins, block_of):
         return False
     total = sum(cost(n.values) for _, n, *_ in group.members) + cost(nest.values)
     if total > COST:
@@ -368,80 +399,3 @@ def _taken(group, sizes, nest, outs, ins, numbers, launch, block_of):
         group.spread(wide)
     group.add(launch, nest, outs, ins, numbers, block_of)
     return True
-
-
-class Plan:
-    """Launches in groups.
-
-    block_of(address): the block that it lies in, None if it is no address.
-    """
-
-    def __init__(self, launches: list, block_of: Any) -> None:
-        def blocks_of(launch):
-            numbers = [a for a in launch.arguments if type(a) is int]
-            for a in launch.arguments:
-                if type(a) is bytes:
-                    numbers += words_of(a)
-            return {block for n in numbers if (block := block_of(n)) not in (None, _UNKNOWN)}
-
-        self.order = _grouped(launches, block_of, blocks_of)
-
-    def launches(self, is_kept: Any, again: Any = None) -> list:
-        """The same work in fewer launches. is_kept(block): is it needed after the last one?"""
-        found = []
-        for k, entry in enumerate(self.order):
-
-            def live(block, k=k):
-                if is_kept(block):
-                    return True
-                for later in self.order[k + 1 :]:
-                    if block in later.reads:
-                        return True
-                    if block in later.writes:
-                        return type(later) is not Group or not _covers(later, block, self.order[k])
-                return False
-
-            launch = entry.launches(live, again)
-            if launch is not None:
-                found.append(launch)
-        return found
-
-    def written_once(self) -> set:
-        """Blocks that a single entry of the plan writes, as far as one knows."""
-        found: set = set()
-        twice: set = set()
-        for entry in self.order:
-            twice |= found & entry.writes
-            found |= entry.writes
-        return found - twice
-
-    def last_writes(self) -> dict:
-        """Block -> number of the last entry that may write to it."""
-        found: dict = {}
-        for k, entry in enumerate(self.order):
-            found.update(dict.fromkeys(entry.writes, k))
-        return found
-
-    def needed(self) -> tuple[set, dict]:
-        """(blocks that others than groups are given or groups change, block -> loads of it)."""
-        fixed: set = set()
-        loads: dict = {}
-        for entry in self.order:
-            if type(entry) is Other:
-                fixed |= entry.reads
-                continue
-            fixed |= entry.writes
-            for o, block in entry.operands.items():
-                loads.setdefault(block, []).append((o, entry.sizes))
-        return fixed, loads
-
-
-def _covers(later, block, earlier):
-    """Does a later group write all that an earlier one wrote into a block?"""
-    first = [_extent(o, earlier.sizes) for o, b in earlier.written.items() if b == block]
-    last = [
-        _extent(o, later.sizes)
-        for o, b in later.written.items()
-        if b == block and is_flat(o, later.sizes)
-    ]
-    return all(any(a <= c and d <= b for a, b in last) for c, d in first)

@@ -14,6 +14,7 @@ from flambeau._device import device
 from flambeau._tensor import empty_like_layout
 from flambeau.codegen.templates import gemm as template
 from flambeau.compiler import recording
+from flambeau.compiler.lifetimes import padded
 from flambeau.compiler.recording import Recording, base_of
 from flambeau.eager import gemm, kernels
 from flambeau.runtime import cpu
@@ -72,7 +73,7 @@ def keep(run: Recording, frozen: set) -> Kept | None:
     found = [p for k in range(len(run.launches)) if (p := _packed(run, k, frozen))]
     if not found:
         return None
-    size = sum(recording.padded(p.nbytes) for p in found)
+    size = sum(padded(p.nbytes) for p in found)
     scratch = max(p.scratch for p in found)
     memory = empty_like_layout(recording.plain_bytes(size + scratch))
     place, start = memory._storage.pointer, memory._storage.pointer + size
@@ -84,7 +85,7 @@ def keep(run: Recording, frozen: set) -> Kept | None:
         if launches[p.at - 1].definition == once.launches[-1].definition:
             gone.add(p.at - 1)  # it was a launch of its own
         launches[p.at] = p.read(place, start)
-        place += recording.padded(p.nbytes)
+        place += padded(p.nbytes)
     run.launches = [x for k, x in enumerate(launches) if k not in gone]
     run.add_base(memory)
     return Kept(sorted({p.base for p in found}), once.tape([], {}), memory)

@@ -15,9 +15,10 @@ from flambeau import autograd
 from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
-from flambeau.compiler import recording
+from flambeau.compiler.lifetimes import padded
 from flambeau.compiler.recording import Spoiled, plain_bytes
 from flambeau.eager.copying import filled
+from flambeau.runtime.switches import switches
 
 _numbers = itertools.count(1)
 
@@ -41,7 +42,7 @@ class Memory:
 
     def __init__(self, run, results):
         count = len(run.bases)
-        self.count = count
+        self.count, self.arena, self.gpu = count, run.arena, run.gpu
         self.found = [None if r is None else run.find(r) for r in results]
         users: dict = {}
         self.same: dict = {}  # number of a result -> that of the first one that is the same tensor
@@ -70,7 +71,7 @@ class Memory:
         for which, block in enumerate(run.fresh):
             if which in touched and which not in self.whole:
                 self.places[which] = self.size
-                self.size += recording.padded(block.size)
+                self.size += padded(block.size)
 
 
 class Backward:
@@ -99,10 +100,13 @@ class Entry:
 
     def front(self, key, slow):
         """`play` for inputs as the key has them; slow takes all others."""
-        grad, *facts = key
+        grad, mark, *facts = key
         text = self.text
         text.space["slow"] = slow
         conditions = [f"modes.grad is {grad}", "not modes.watched"]
+        if mark is not None:  # what libraries may do
+            text.space["switches"] = switches
+            conditions.append(f"switches.convolving is {text.given(mark)}")
         for k, (layout, wants) in enumerate(facts):
             conditions.append(f"x{k}._layout is {text.given(layout)}")
             conditions.append(f"x{k}._requires_grad is {wants}")
@@ -131,9 +135,12 @@ class _Text:
             "complain": complain,
             "wait": time.sleep,
             "modes": modes,
-            "arena": recording.ARENA,
+            "arena": memory.arena,
         }
         lines, bases = [], [*self.names]
+        if memory.gpu is not None:
+            self.space["gpu"], self.space["near"] = memory.gpu.runtime, tape.near
+            lines += ["if gpu.is_capturing:", f"    return plain({self.inputs})"]
         if written:
             lines.append(f"if len({{{self._pointers()}}}) != {len(leaves)}:")
             lines.append(f"    return plain({self.inputs})")  # who knows what overwrites what
@@ -146,10 +153,12 @@ class _Text:
             ]
             bases.append("packed")
         for number in memory.whole.values():
-            lines.append(f"o{number} = fresh({self.given(outs[number]._layout)})")
+            layout = self.given(outs[number]._layout)
+            lines.append(f"o{number} = {_fresh(memory, layout, len(bases))}")
             bases.append(f"o{number}")
         if memory.size:
-            lines.append(f"rest = fresh({self.given(plain_bytes(memory.size))})")
+            rest = plain_bytes(memory.size, memory.arena.place)
+            lines.append(f"rest = {_fresh(memory, self.given(rest), len(bases))}")
             bases.append("rest")
         lines += [
             f"while (done := replay({', '.join(bases)}, arena.memory)) is not None:",
@@ -215,6 +224,11 @@ class _Text:
         return compiled(name, self.inputs, lines, self.space)
 
 
+def _fresh(memory, layout, base):
+    """The expression of new memory for a base of a tape."""
+    return f"fresh({layout})" if memory.gpu is None else f"near({base}, {layout})"
+
+
 def _tuple(items):
     return "".join(f"{item}, " for item in items)
 
@@ -243,6 +257,7 @@ class Way:
     def __init__(self, plain, wants, outs, memory, backward):
         self.plain, self.wants, count = plain, wants, len(wants)
         used, own = backward.used, backward.memory
+        self.arena, self.gpu, self.one = own.arena, own.gpu, None
         self.inputs = [k for k in range(count) if k in used]
         self.kept = [which for which in memory.whole if count + which in used]
         self.kept_layouts = [outs[memory.whole[which]]._layout for which in self.kept]
@@ -264,7 +279,7 @@ class Way:
             number[own.count + which] = mine + len(own.whole), at
         fresh = [backward.found[k]._layout for k in own.whole.values()]
         if own.size:
-            fresh.append(plain_bytes(own.size))
+            fresh.append(plain_bytes(own.size, own.arena.place))
         results = []
         for r, place in zip(backward.found, own.found):
             if r is not None and place is None:
@@ -282,13 +297,16 @@ class Way:
             "make": make_tensor,
             "fresh": empty_like_layout,
             "fit": fitting,
-            "arena": recording.ARENA,
+            "arena": self.arena,
             "replay": self.tape.replay,
             "tape": self.tape,
             "check": self.check,
             "failed": failed,
             "wait": time.sleep,
         }
+
+        if self.gpu is not None:
+            space["near"] = self.tape.near
 
         def given(value):
             name = f"v{len(space)}"
@@ -308,7 +326,7 @@ class Way:
             lines.append(f"b{k} = make({given(layout)}, s{k}, 0)")
         at = count + kept
         if self.has_rest:
-            lines.append(f"b{at} = make({given(plain_bytes(0))}, s{at}, 0)")
+            lines.append(f"b{at} = make({given(plain_bytes(0, self.arena.place))}, s{at}, 0)")
             at += 1
         layouts: dict = {}  # of bases, by place
         for k, layout in enumerate(self.layouts):
@@ -319,7 +337,7 @@ class Way:
             layouts[at] = layout
             at += 1
         for layout in fresh:
-            lines.append(f"b{at} = fresh({given(layout)})")
+            lines.append(f"b{at} = {_fresh(self, given(layout), at)}")
             layouts[at] = layout
             at += 1
         bases = ", ".join(f"b{k}" for k in range(at))
@@ -342,6 +360,12 @@ class Way:
                 found.append(f"make({name}, b{base}._storage, b{base}._offset + {offset})")
         lines.append(f"return [{', '.join(found)}]")
         return compiled("go", "saved, versions, grads", lines, space)
+
+    def ones(self, layout):
+        """What a loss starts with: made once, as nothing writes to it or keeps it."""
+        if self.one is None or self.one._layout is not layout:
+            self.one = filled(layout, 1)
+        return self.one
 
     def recorded(self, inputs, versions, grads):
         """The same as ops that are recorded in turn: the graph is run once more."""

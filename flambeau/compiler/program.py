@@ -15,9 +15,10 @@ from typing import Any
 
 from flambeau import autograd, fx
 from flambeau import random as _random
+from flambeau._device import device
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
-from flambeau.amp.autocast_mode import preserved_autocast, set_autocast_enabled
+from flambeau.amp.autocast_mode import CAST, preserved_autocast, set_autocast_enabled
 from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
 from flambeau.compiler.again import Again
@@ -27,6 +28,7 @@ from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled
 from flambeau.nn import Parameter
 from flambeau.runtime import cpu
+from flambeau.runtime.switches import switches
 
 TRIES = 3  # recordings that memory of somebody else may spoil
 ENTRIES = 64  # sets of layouts that a program remembers
@@ -58,7 +60,9 @@ class Program:
         if modes.watched or not PLAIN_TYPES.issuperset(map(type, inputs)):
             return self.run(*inputs)
         grad = modes.grad
-        key = (grad, *[(x._layout, x._requires_grad) for x in inputs])
+        on_gpu = bool(inputs) and inputs[0]._layout.device.type == "cuda"
+        mark = switches.convolving if on_gpu else None
+        key = (grad, mark, *[(x._layout, x._requires_grad) for x in inputs])
         entry = self.entries.get(key)
         if entry is None:
             return self._first(key, inputs)
@@ -113,6 +117,9 @@ class _Dry:
 
     def __init__(self, run, inputs, wants, written):
         self.run, self.inputs, self.wants, self.written = run, inputs, wants, dict(written)
+        self.place = inputs[0]._layout.device if inputs else device("cpu")
+        if any(x._layout.device != self.place for x in inputs):
+            raise Spoiled("arguments are on several devices")
         starts = [x._storage.pointer for x in inputs if x._storage.nbytes]
         if len(set(starts)) != len(starts):
             raise Spoiled("two arguments lie in the same memory")
@@ -122,17 +129,20 @@ class _Dry:
             raise Spoiled("there is no memory on this device")
 
     def entry(self):
-        generator = _random.default_generator
-        mark = generator._mark()
+        generators = [_random.default_generator]
+        if self.place.type == "cuda":
+            generators.append(_random.cuda_generator(self.place.index))
+        marks = [g._mark() for g in generators]
         try:
             with preserved_autocast():
                 return self._entry()
         finally:
-            generator._go_back(mark)
+            for generator, mark in zip(generators, marks):
+                generator._go_back(mark)
 
     def _entry(self):
         leaves = [self._leaf(k, x) for k, x in enumerate(self.inputs)]
-        forward = Recording([base_of(t) for t in leaves])
+        forward = Recording([base_of(t) for t in leaves], self.place)
         outs = list(forward.run(lambda: self.run(*leaves)))
         if not all(isinstance(o, Tensor) for o in outs):
             raise Spoiled("a result is no tensor")
@@ -144,7 +154,7 @@ class _Dry:
         backward, gone = self._backward(forward, plan, leaves, outs)
         forward.launches = plan.launches(lambda block: block[0] != "arena" and block not in gone)
         kept = None
-        if not any(self.wants):
+        if not any(self.wants) and self.place.type == "cpu":
             given = enumerate(self.inputs)
             kept = keep(
                 forward, {k for k, x in given if type(x) is Parameter and k not in self.written}
@@ -159,7 +169,7 @@ class _Dry:
             t = make_tensor(x._layout, x._storage, x._offset)
             t._requires_grad = True
             return t
-        copy = empty_like_layout(recording.plain_bytes(x._storage.nbytes))
+        copy = empty_like_layout(recording.plain_bytes(x._storage.nbytes, self.place))
         x._layout.device.runtime.copy(copy._storage.pointer, x._storage.pointer, x._storage.nbytes)
         return make_tensor(x._layout, copy._storage, x._offset)
 
@@ -173,9 +183,12 @@ class _Dry:
         if memory.shares:
             raise Spoiled("results that want gradients share memory")
         grads = [filled(_dense(o._layout), 0) for o in roots]
+        if any(forward.find(g) is not None for g in grads):
+            raise Spoiled("memory of the way there was freed behind it", True)
         blocks = [(b.start, b.start, b.size) for b in forward.fresh]
-        run = Recording([*map(base_of, leaves), *blocks, *map(base_of, grads)])
-        set_autocast_enabled("cpu", False)  # who goes back does so outside of it
+        run = Recording([*map(base_of, leaves), *blocks, *map(base_of, grads)], self.place)
+        for kind in CAST:
+            set_autocast_enabled(kind, False)  # who goes back does so outside of it
         found = run.run(
             lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True)
         )
@@ -205,4 +218,9 @@ def _dense(layout):
 def _same_bytes(a, b):
     """Do the storages of two tensors hold the same?"""
     n = a._storage.nbytes
+    if a._layout.device.type != "cpu":
+        layout = recording.plain_bytes(n, a._layout.device)
+        return bool(
+            (make_tensor(layout, a._storage, 0) == make_tensor(layout, b._storage, 0)).all()
+        )
     return n == 0 or cpu.buffer_at(a._storage.pointer, n) == cpu.buffer_at(b._storage.pointer, n)

@@ -1,26 +1,31 @@
 """Recording what a piece of a program launches, so that it can be launched again natively.
 
 A run is recorded with memory of its own: the free lists of all pools are emptied for its time, so
-that a block that is free at the end was used for temporaries of the run and for nothing else. When
-it is over, every address that a kernel was given must lie in one of
+that a block that is free at the end was used for temporaries of the run and for nothing else, and
+none is handed out twice (lifetimes.py). When it is over, every address that a kernel was given must
+lie in one of
 
 - a *base*: a tensor that is handed in at each replay (an argument, something saved), at some
   distance from its beginning;
 - a *fresh* block: memory that was taken during the run and not given back (a result, or what a
   derivative will need). Each replay brings new memory for it;
 - a *temporary* block: it was given back. Temporaries of all tapes lie in the *arena*, one piece of
-  memory that every tape lays out for itself;
+  memory that every tape lays out for itself, by the launches between which a block is in use;
 - memory that stays where it is: the state of the generator.
 
 Anything else spoils the recording, and so does whatever touches memory without being a kernel or
 gives a number to Python. A program whose recording is spoiled runs op by op.
 
 One tape plays at a time, because of the arena; a second thread runs op by op meanwhile.
+
+A run is on one device, whose pools are exchanged and whose memory the arena is. What is different
+on GPUs is in on_gpus.py.
 """
 
 import bisect
 import contextlib
 import gc
+import importlib
 import os
 import threading
 from typing import Any, NamedTuple
@@ -30,14 +35,17 @@ from flambeau import random as _random
 from flambeau._device import device
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
-from flambeau.compiler import fusing
+from flambeau.compiler.lifetimes import LINE, Returned, laid_out, padded
+from flambeau.compiler.plan import UNKNOWN, Plan
 from flambeau.eager import kernels
 from flambeau.runtime import cpu, tapes, touching
-from flambeau.runtime.allocator import PAGE, STAGGER, host_allocator
+from flambeau.runtime.allocator import host_allocator
 from flambeau.storage import Storage
 
+_GPUS = "flambeau.compiler.on_gpus"  # with the first recording there
 LOWEST = 1 << 32  # integers below this are no addresses
-LINE = 64  # bytes
+ROOM = 1 << 29  # bytes of temporaries from which a recording hands blocks out again
+CPU = device("cpu")
 
 _lock = threading.Lock()  # one recording at a time
 
@@ -64,11 +72,29 @@ class Spoiled(Exception):
         self.again = again
 
 
-class _Arena:
-    """Memory of temporaries of all tapes."""
+class Room:
+    """Memory of temporaries of all tapes of a device."""
+
+    def __init__(self, place):
+        self.place = place
+        self.stream = 0  # where it was last used
+        self.memory = None  # a tensor of bytes
+
+    def is_recording_here(self):
+        """Does this very thread record? Then it must not wait for a tape to end."""
+        return ARENA.thread == threading.get_ident()
+
+    def reserve(self, nbytes):
+        """Let there be room for a tape."""
+        if self.memory is None or self.memory._storage.nbytes < nbytes:
+            self.memory = empty_like_layout(plain_bytes(max(nbytes, LINE), self.place))
+
+
+class _Arena(Room):
+    """That of the host, and whose turn it is."""
 
     def __init__(self):
-        self.memory = None  # a tensor of bytes
+        super().__init__(CPU)
         self.busy = tapes.Flag()
         self.addresses: dict = {}
         self.thread: int | None = None  # who records
@@ -87,15 +113,6 @@ class _Arena:
 
     def forget_thread(self):
         self.thread = None
-
-    def is_recording_here(self):
-        """Does this very thread record? Then it must not wait for a tape to end."""
-        return self.thread == threading.get_ident()
-
-    def reserve(self, nbytes):
-        """Let there be room for a tape."""
-        if self.memory is None or self.memory._storage.nbytes < nbytes:
-            self.memory = empty_like_layout(plain_bytes(max(nbytes, LINE)))
 
     def native(self, name):
         """The address of a native function of tapes."""
@@ -128,16 +145,21 @@ def can_record() -> bool:
 class Recording:
     """One run, with what it launched and where memory lay.
 
-    bases: (begin, first byte of its memory, bytes) of every tensor that will be handed in.
+    bases: (begin, first byte of its memory, bytes) of every tensor that will be handed in; place:
+    the device that it runs on.
     """
 
-    def __init__(self, bases: list):
+    def __init__(self, bases: list, place: Any = CPU):
         self.bases = bases
+        self.gpu = None if place == CPU else importlib.import_module(_GPUS).Gpu(place)
+        self.arena = ARENA if self.gpu is None else self.gpu.arena
+        self.allocator: Any = host_allocator if self.gpu is None else self.gpu.allocator
         self.spoiled: str | None = None
         self.launches: list = []
         self.fresh: list = []  # blocks
         self.temporary: list = []
         self._ranges: _Ranges | None = None
+        self._returned: dict = {}  # by size of a pool
         self.result: Any = None
 
     def run(self, function: Any) -> Any:
@@ -150,6 +172,8 @@ class Recording:
                 raise Spoiled("others run or are timed at this moment", True)
             undo.callback(ARENA.busy.lower)
             ARENA.busy.put_up()
+            if self.gpu is not None:
+                undo.enter_context(self.gpu.recorded())
             undo.callback(self._restore_pools, saved, blocks)
             self._exchange_pools(saved, blocks)
             if gc.isenabled():  # what it frees would be handed out, as if it were of the run
@@ -163,6 +187,8 @@ class Recording:
             touching.told.append(self._touched)
             undo.callback(touching.told.remove, self._touched)
             self.result = function()
+            # cycles that the run left: their memory is free, not held (all are young: see above)
+            gc.collect(0)
         launches = recorder.launches()
         if launches is None:
             raise Spoiled("there are too many launches")
@@ -177,25 +203,35 @@ class Recording:
 
     def _exchange_pools(self, saved, blocks):
         """Empty the pools, block by block: other threads may be at it."""
-        for pool in list(host_allocator.pools.values()):
+        allocator, returned = self.allocator, self._returned
+        for pool in list(allocator.pools.values()):
             saved[pool.size] = _drained(pool)
+            returned[pool.size] = Returned(pool)
+        taken = 0
 
         def miss(pool):
-            start = type(host_allocator).miss(host_allocator, pool)
-            blocks.add((start, pool.size))
-            blocks.update((more, pool.size) for more in list(pool))
+            nonlocal taken
+            given_back = returned.get(pool.size) or returned.setdefault(pool.size, Returned(pool))
+            if taken > ROOM and given_back.blocks:
+                return given_back.blocks.pop()
+            start = type(allocator).miss(allocator, pool)
+            more = [start, *pool]
+            blocks.update((x, pool.size) for x in more)
+            taken += len(more) * pool.size
             return start
 
         # nothing is given back to the system, nor to another size, while it may be on the tape
-        host_allocator.miss = miss
-        host_allocator._release = lambda nbytes: nbytes
-        host_allocator._near = lambda size: None
+        allocator.miss = miss
+        allocator._release = lambda nbytes: nbytes
+        allocator._near = lambda size: None
 
     def _restore_pools(self, saved, blocks):
         for name in ("miss", "_release", "_near"):
-            host_allocator.__dict__.pop(name, None)
+            self.allocator.__dict__.pop(name, None)
         free = set()
-        for pool in list(host_allocator.pools.values()):
+        for pool in list(self.allocator.pools.values()):
+            if pool.size in self._returned:
+                self._returned[pool.size].end()
             free.update((start, pool.size) for start in list(pool))
             pool.extend(saved.get(pool.size, ()))
         self.fresh = [Block(*b) for b in sorted(blocks - free)]
@@ -222,13 +258,21 @@ class Recording:
                     at = self.place_of(value)
                     if at is not None:
                         found.append((*at, k, place, None))
-                    elif value != _random.default_generator.pointer:
+                    elif not self._stays(value):
                         name = cpu.name_of(launch.definition)
                         raise Spoiled(f"{name} is given memory that nobody knows", True)
         return found
 
+    def _stays(self, address):
+        """Is it memory that is where it is at every replay: the state of the generator?"""
+        if self.gpu is not None:
+            return self.gpu.holds(address)
+        return address == _random.default_generator.pointer
+
     def draws(self) -> bool:
         """Were random numbers drawn?"""
+        if self.gpu is not None:
+            return self.gpu.draws.used > 0
         state = _random.default_generator.pointer
         return any(type(a) is int and a == state for x in self.launches for a in x.arguments)
 
@@ -249,7 +293,7 @@ class Recording:
         self.bases = [*self.bases, base_of(t)]
         self._ranges = None
 
-    def plan(self, names: list, fresh_name: str) -> fusing.Plan:
+    def plan(self, names: list, fresh_name: str) -> Plan:
         """The launches in groups. Blocks are called as the bases are, or (fresh_name, number)."""
         names = names + [(fresh_name, k) for k in range(len(self.fresh))]
         names += [("arena", k) for k in range(len(self.temporary))]
@@ -258,9 +302,9 @@ class Recording:
             if address < LOWEST:
                 return None
             at = self.place_of(address)
-            return ("unknown", 0) if at is None else names[at[0]]
+            return UNKNOWN if at is None else names[at[0]]
 
-        return fusing.Plan(self.launches, block_of)
+        return Plan(self.launches, block_of)
 
     def find(self, t: Tensor) -> Place | None:
         """Where a tensor of the result lies; None if it does not move (a constant)."""
@@ -287,27 +331,32 @@ class Recording:
         where = {k: (k, 0) for k in range(count)} if number is None else dict(number)
         where |= {count + which: (own + k, 0) for k, which in enumerate(whole)}
         where |= {count + which: (own + len(whole), at) for which, at in places.items()}
-        arena, size = own + len(whole) + bool(places), 0
-        first, found, moves = count + len(self.fresh), self.moves(), []
-        for base, *_ in found:
-            if base >= first and base not in where:
-                where[base] = arena, size
-                size += padded(self.temporary[base - first].size)
+        arena = own + len(whole) + bool(places)
+        found, moves = self.moves(), []
+        room, size = laid_out(self.lives(found))
+        where |= {base: (arena, at) for base, at in room.items()}
         for base, by, *place in found:
             to, shift = where[base]
             moves.append((to, by + shift, *place))
-        ARENA.reserve(size)
-        return tapes.Tape(ARENA.native("replay"), ARENA.busy, self.launches, moves, arena + 1)
+        self.arena.reserve(size)
+        made = tapes.Tape(ARENA.native("replay"), ARENA.busy, self.launches, moves, arena + 1)
+        return made if self.gpu is None else self.gpu.tape(made)
+
+    def lives(self, moves: list) -> dict:
+        """Number of a temporary block -> (bytes, first launch, last launch) that is given it."""
+        found: dict = {}
+        first = len(self.bases) + len(self.fresh)
+        for base, _, launch, *_ in moves:
+            if base >= first:
+                size = padded(self.temporary[base - first].size)
+                _, begins, _ = found.get(base, (size, launch, launch))
+                found[base] = size, begins, launch
+        return found
 
 
-def plain_bytes(count: int) -> Any:
+def plain_bytes(count: int, place: Any = CPU) -> Any:
     """The layout of so many bytes."""
-    return dense_layout((count,), _dtype.uint8, device("cpu"))
-
-
-def padded(size):
-    """Bytes from one block to the next: not all of them begin at the same place in a page."""
-    return (size + LINE - 1 & -LINE) + (STAGGER if size >= PAGE else 0)
+    return dense_layout((count,), _dtype.uint8, place)
 
 
 def _drained(pool):

@@ -12,7 +12,6 @@ from flambeau import fx
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.leaves import accumulate
 from flambeau.compiler.playing import CompiledNode, fitting
-from flambeau.eager.copying import filled
 
 _HOME = "flambeau._dynamo.steps"
 
@@ -135,7 +134,7 @@ def _go_back(loss, gradient):
         return
     layout = node.way.layouts[loss._output_nr]
     grads = [None] * len(node.way.layouts)
-    start = filled(layout, 1) if gradient is None else fitting(gradient.detach(), layout)
+    start = node.way.ones(layout) if gradient is None else fitting(gradient.detach(), layout)
     grads[loss._output_nr] = start
     found = node.way.go(node.saved, node.versions, grads)
     node.release()

@@ -16,6 +16,7 @@ from flambeau.jit.passes import cleaned
 from flambeau.jit.places import CompileError, FrontendError, NotSupportedError, Source
 from flambeau.jit.schemas import REQUIRED, Argument, Schema
 from flambeau.jit.special import raised
+from flambeau.jit.state import state
 from flambeau.jit.statements import Statements
 from flambeau.jit.sugar import ModuleSugar
 
@@ -35,6 +36,10 @@ class Function:
     @property
     def run(self) -> Callable:
         """The function itself, as Python."""
+        if state.keeps_branches:
+            from flambeau.jit.branching import branching_function
+
+            return branching_function(self)
         if self._run is None:
             from flambeau.jit.running import python_function
 

@@ -132,10 +132,10 @@ class RunText(Text):
         return f"{self.read(node.ins[0])}.item()"
 
 
-def python_function(function: Any) -> Callable:
+def python_function(function: Any, text: RunText | None = None) -> Callable:
     """The Python function that does what a graph says."""
     global _count
-    text = RunText()
+    text = text or RunText()
     name = function.name if function.name.isidentifier() else "function"
     text.taken.add(name)  # it stands beside what its text names
     parameters = []

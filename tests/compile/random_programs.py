@@ -15,6 +15,25 @@ SHAPES = [(6, 8), (6, 8), (6, 8), (8,), (6, 1), (), (1, 8), (64, 33)]
 UNARY = "sin exp tanh sigmoid relu neg abs square rsqrt log1p erf sign floor".split()
 BINARY = "add sub mul div maximum minimum atan2 where lt".split()
 FUNCTIONS = ["gelu", "silu", "softplus", "leaky_relu", "hardtanh", "elu"]
+JOINING = 100_000  # seeds from which on kernels that take others in come often
+HOSTS = [
+    "{a}.sum(0)",
+    "{a}.abs().amax(-1) if {a}.dim() else {a}",
+    "({a} * {b}).mean()",
+    "{a}.float().softmax(0)",
+    "F.log_softmax({a}.float(), -1) if {a}.dim() else {a}.abs()",
+    "F.rms_norm({a}.float(), {a}.shape[-1:]) if {a}.dim() else {a} / 3",
+    "F.layer_norm({a}.double(), {a}.shape[-1:]) if {a}.dim() else {a} / 3",
+    "F.layer_norm({a}.to(torch.bfloat16), {a}.shape[-1:]) if {a}.dim() else {a} / 3",
+    "F.group_norm({a}.float().reshape(1, 2, -1), 2).view({a}.shape) if {a}.numel() % 2 == 0 and "
+    "{a}.numel() > 4 else {a} + 0",
+    "F.batch_norm({a}.float().reshape(2, 2, -1), None, None, training=True).view({a}.shape) "
+    "if {a}.numel() % 4 == 0 and {a}.numel() > 8 else {a} + 0",
+    "F.conv1d({a}.float().reshape(1, 2, -1), torch.ones(3, 2, 3), padding=1)[0, :2].reshape("
+    "{a}.shape) if {a}.numel() % 2 == 0 and {a}.numel() > 8 else {a} + 0",
+    "F.max_pool1d({a}.float().reshape(1, 1, -1), 2)[0, 0].sum() + {a} if {a}.numel() > 4 else {a}",
+    "({a}.float() @ torch.ones({a}.shape[-1], 5)) if {a}.dim() else {a} * 3",
+]
 DTYPES = ["float64", "bfloat16", "float16", "int32", "bool", "float32"]
 
 
@@ -32,7 +51,13 @@ def program(seed):
     lines = []
     for k in range(rng.randint(2, 14)):
         name, pick = f"t{k}", lambda: rng.choice((names + fresh)[-6:])
-        lines.append(_line(rng, name, pick, fresh, k))
+        if seed >= JOINING and rng.random() < 0.4:
+            line = f"{name} = " + rng.choice(HOSTS).format(a=pick(), b=pick())
+            if fresh and rng.random() < 0.2:
+                line = f"{(t := rng.choice(fresh))}.copy_({pick()}.sum() + {t}.detach() * 0)"
+            lines.append(line)
+        else:
+            lines.append(_line(rng, name, pick, fresh, k))
         if lines[-1].startswith(name):
             fresh.append(name)
     results = sorted({fresh[-1] if fresh else names[0], *rng.sample(fresh, min(len(fresh), 2))})

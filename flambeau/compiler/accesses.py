@@ -1,0 +1,84 @@
+"""Which of its addresses a kernel only reads.
+
+A kernel that is not in the table counts as one that writes to all memory it is given. So does an
+address that stands in the words of a description.
+"""
+
+from typing import Any
+
+from flambeau.eager import kernels
+
+
+def _reduction(key):
+    reduction, shape = key[0], key[1]
+    results, sources = len(reduction.outputs), 1
+    if shape[4] == "states":
+        results = len(reduction.state)
+    if shape[3] == "states":
+        sources = len(reduction.state)
+    return range(1 + results, 1 + results + sources)
+
+
+def _row_program(key):
+    from flambeau.codegen.templates.row_programs import program_of
+
+    _, name, *facts = key
+    operands = program_of(name, *facts).operands
+    first = min(k for k, n in enumerate(operands) if n in ("x", "g"))
+    return range(1 + first, 1 + len(operands))
+
+
+# by file and function of the builder: places among the arguments, the description is number 0
+READS: dict = {
+    "attention:build": range(3, 6),  # query, key, value
+    "attention_backward:build": range(4, 10),  # and result, logarithms, gradient
+    "conv:build": range(2, 5),  # input, weight, bias
+    "conv_panels:build": (2,),
+    "conv_weight:build": (2, 3),
+    "conv_weight:build_gathering": (2,),
+    "conv_winograd:build": range(2, 5),
+    "conv_winograd:build_spread": (2,),
+    "conv_winograd_weight:build": (2, 3),
+    "conv_winograd_weight:build_gathering": (2,),
+    "dropout:build_dropout": (3,),
+    "embedding:build_links": (3,),
+    "embedding:build_linked_sum": range(2, 7),
+    "embedding:build_lookup": (2, 3),
+    "gemm:build": (2, 3, *range(6, 16)),  # matrices and addends
+    "pooling:build_largest": (3,),
+    "pooling:build_largest_backward": (2, 3),
+    "pooling_means:build_mean": (2,),
+    "pooling_means:build_mean_backward": (2,),
+    "pooling_rows:build_largest_rows": (3,),
+    "pooling_rows:build_largest_rows_backward": (2, 3),
+    "pooling_rows:build_mean_rows": (2,),
+    "pooling_rows:build_mean_rows_backward": (2,),
+    "reduction:build_columns": _reduction,
+    "reduction:build_join": _reduction,
+    "reduction:build_rows": _reduction,
+    "row_programs:build": _row_program,
+    "rows_columns:build_tally_totals": lambda key: range(1 + key[1], 1 + 2 * key[1]),
+    "rows_cross_entropy:build_cross_entropy": range(4, 7),  # scores, classes, weights
+    "rows_cross_entropy:build_cross_entropy_backward": range(2, 7),
+    "rows_cross_entropy:build_total": (3,),
+}
+
+
+def builder_of(definition: int) -> str:
+    """ "file:function" of what built a kernel; "" if nobody knows."""
+    found = kernels.sources.get(definition)
+    if found is None:
+        return ""
+    return f"{found[0].__module__.rpartition('.')[2]}:{found[0].__name__}"
+
+
+def only_read(launch: Any) -> Any:
+    """Places of arguments that a launch only reads."""
+    nest = kernels.nests.get(launch.definition)
+    if nest is not None:
+        first = 1 + len(nest.outputs)
+        return range(first, first + len(nest.inputs))
+    if not kernels.runtime_of(launch.definition).is_host:
+        return ()
+    places = READS.get(builder_of(launch.definition), ())
+    return places(kernels.sources[launch.definition][1]) if callable(places) else places

@@ -1,0 +1,66 @@
+"""Memory of temporaries: each block of a recording lives once, then they share an arena.
+
+While somebody records, a block that is given back is not handed out again: so all launches that are
+given addresses in a block mean the same tensor, and after the last of them nobody needs what is in
+it. On the tape blocks then share memory again, laid out by the launches between which they live.
+"""
+
+from flambeau.runtime.allocator import PAGE, STAGGER
+
+LINE = 64  # bytes
+
+
+class Returned:
+    """Takes blocks of a pool back while somebody records; they reach the pool when that is over."""
+
+    __slots__ = ("pool", "blocks", "is_over")
+
+    def __init__(self, pool):
+        self.pool, self.blocks, self.is_over = pool, [], False
+        pool.give = self
+
+    def __call__(self, start):
+        self.blocks.append(start)
+        if self.is_over:  # asked behind the append: another thread may be in `end` by now
+            self._hand_on()
+
+    def _hand_on(self):
+        handed = []
+        while self.blocks:
+            handed.append(self.blocks.pop())
+        self.pool.extend(handed)
+        return handed
+
+    def end(self):
+        """The recording is over: give the pool what it is owed, and say what that was."""
+        self.pool.give = self.pool.append
+        self.is_over = True
+        return self._hand_on()
+
+
+def padded(size):
+    """Bytes from one block to the next: not all of them begin at the same place in a page."""
+    return (size + LINE - 1 & -LINE) + (STAGGER if size >= PAGE else 0)
+
+
+def laid_out(spans):
+    """(place of each block, bytes in all) of blocks {name: (bytes, first launch, last launch)}.
+
+    Large blocks first, each at the lowest place that is free for all of its life.
+    """
+    places: dict = {}
+    taken: list = []  # (place, end, first, last), lowest place first
+    whole = 0
+    for name, (size, first, last) in sorted(spans.items(), key=lambda item: -item[1][0]):
+        at = 0
+        for place, end, begins, ends in taken:
+            if begins > last or ends < first:
+                continue
+            if at + size <= place:
+                break
+            at = max(at, end)
+        places[name] = at
+        taken.append((at, at + size, first, last))
+        taken.sort()
+        whole = max(whole, at + size)
+    return places, whole
