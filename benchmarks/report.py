@@ -10,6 +10,7 @@ import argparse
 import os
 import platform
 import re
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,7 @@ import loading
 import ops
 import overhead
 import peaks
+import quantized
 import sizes
 import small_calls
 import startup
@@ -139,6 +141,11 @@ def main() -> None:
     rows = table(timing.HEADER, [*map(timing.cells, found)])
     sections.append("\n\n".join([title, words, rows, agreement]))
     print()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch announces the end of its quantization
+        lines = quantized.rows(options)
+    sections.append(quantized.section(lines))
+    print()
     chosen = timing.select(loading.CASES, options.only)
     found = list(timing.run_cases(chosen, options.threads, options.seconds))
     results += found
@@ -147,7 +154,7 @@ def main() -> None:
     sections.append(
         "## Start and memory\n\n" + table(startup.HEADER, [*map(startup.cells, measures)])
     )
-    verdicts = [item.met for item in (*results, *measures)]
+    verdicts = [item.met for item in (*results, *measures)] + [line[-1] == "met" for line in lines]
     warning = f"\n**Other work kept {busy:.1f} cores busy.**\n" if busy > 0.2 else ""
     introduction = INTRODUCTION.format(
         torch=version("torch"),

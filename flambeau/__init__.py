@@ -48,6 +48,7 @@ from flambeau.eager import random_tensors as _random_tensors
 from flambeau.eager import windows as _windows
 from flambeau.eager.kernels import get_num_threads as get_num_threads
 from flambeau.eager.kernels import set_num_threads as set_num_threads
+from flambeau.errors import AcceleratorError as AcceleratorError
 from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 from flambeau.printing import set_printoptions as set_printoptions
 
@@ -195,7 +196,12 @@ def __getattr__(name):
 
 def _namespace_of_ops(name):
     if name == "quantized":
-        return _importlib.import_module("flambeau.ao.quantized_ops").quantized
+        found = _importlib.import_module("flambeau.ao.quantized_ops").quantized
+        _importlib.import_module("flambeau.ops").quantized = found  # found at once from now on
+        return found
+    if name == "quantized_decomposed":
+        _importlib.import_module("flambeau.ao.quantized_ops.decomposed")
+        return vars(_importlib.import_module("flambeau.ops"))[name]  # `_ops` may be the submodule
     if name not in ("aten", "higher_order"):  # others are put there by library.custom_op
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)

@@ -40,7 +40,8 @@ def explain(arguments):
     parser.add_argument("--list", action="store_true", help="only the names of the kernels")
     options = parser.parse_args(arguments)
     with dump.record() as kernels:
-        evaluate(options.expression)
+        value = evaluate(options.expression)
+    explaining.measure(kernels, lambda: evaluate(options.expression), value)
     if not kernels:
         print("no kernel was needed")
         return

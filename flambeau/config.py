@@ -4,6 +4,7 @@ FLAMBEAU_CACHE_DIR   where compiled kernels are kept (empty: nowhere, compile in
 FLAMBEAU_NUM_THREADS how many threads kernels use (default: the cores this process may run on)
 FLAMBEAU_CHECK       1: look at every launch and at the bytes around its memory; 2: stop at the very
                      instruction that leaves it (for finding bugs in kernels; slow)
+FLAMBEAU_VECTOR_BITS 256 or 128: code for narrower vectors than the processor has (512: AVX-512)
 FLAMBEAU_CACHE_MB    how much freed memory the allocator may keep at most, in megabytes
 
 PyTorch's TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD mean the same here.
@@ -28,6 +29,16 @@ def num_threads():
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def vector_bits():
+    """The widest vectors that code may use: 512, 256 or 128; None for all that there are."""
+    value = os.environ.get("FLAMBEAU_VECTOR_BITS", "")
+    if not value:
+        return None
+    if value not in ("128", "256", "512"):
+        raise ValueError(f"FLAMBEAU_VECTOR_BITS must be 128, 256 or 512, but is {value!r}")
+    return int(value)
 
 
 def check_level():

@@ -12,6 +12,10 @@ class OutOfMemoryError(RuntimeError):
     """No memory block of the wanted size could be had."""
 
 
+class AcceleratorError(RuntimeError):
+    """A GPU, or its driver, refused something."""
+
+
 class _LinAlgError(RuntimeError):
     """A matrix that cannot be inverted, factored or decomposed (torch.linalg.LinAlgError)."""
 

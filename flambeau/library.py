@@ -98,7 +98,7 @@ def custom_op(
         )
     found = _OPS[name] = CustomOpDef(name, fn)
     found.default = OpOverloadPacket(space, short, lambda overload="": found).default
-    if not hasattr(ops, space):
+    if space not in vars(ops) and space not in ("aten", "quantized"):
         setattr(ops, space, SimpleNamespace())
     setattr(getattr(ops, space), short, found)
     return found

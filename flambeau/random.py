@@ -14,7 +14,7 @@ from array import array
 
 from flambeau import _device, _dtype
 from flambeau._tensor import Tensor, empty_tensor
-from flambeau.runtime import cpu
+from flambeau.runtime import cpu, touching
 
 __all__ = [
     "set_rng_state",
@@ -206,6 +206,8 @@ class CudaGenerator(Generator):
         """
         if self._graph is not None:
             return self._graph.advance(increment)
+        if touching.told:
+            touching.touched()  # a seed that would stay what it is
         offset = self._offset
         self._offset = offset + increment
         return self._seed, offset, 0

@@ -78,6 +78,13 @@ def twin(storage, version=0):
     return copy
 
 
+def brought(host, nbytes, device):
+    """A block on another device with a copy of memory of the host: numbers, tables, lengths."""
+    found = new_storage(nbytes, device)
+    device.runtime.write(found.pointer, host, nbytes)
+    return found
+
+
 def borrowed_storage(pointer, nbytes, owner):
     """Memory that belongs to somebody else, who is kept alive."""
     self = object.__new__(Storage)

@@ -165,7 +165,6 @@ def test_library_refuses():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: distributed_tensor().DTensor(),
         lambda: flex().create_block_mask(None),
         lambda: flex().flex_attention(),
         lambda: flex().BlockMask(),
@@ -174,12 +173,6 @@ def test_library_refuses():
 def test_what_is_not_there_says_so(make):
     with pytest.raises(NotImplementedError):
         make()
-
-
-def distributed_tensor():
-    from flambeau.distributed import tensor
-
-    return tensor
 
 
 def flex():

@@ -81,6 +81,22 @@ def test_an_expression_is_explained():
     assert "=== mul" not in out and "--- llvm" not in out
 
 
+def test_kernels_of_gpus_are_explained(monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_CUDA", "emulated")
+    out = python("explain", "ones(99, device='cuda').sinh()").stdout
+    for word in (
+        "--- scalar",
+        ".visible .entry kernel",
+        "way: a kernel of its own",
+        "GB/s",
+        "us, ",
+    ):
+        assert word in out, word
+    stage = "--stage", "device"
+    out = python("explain", "kthvalue(ones(9, 3, device='cuda'), 1, 0)", *stage, "--all").stdout
+    assert "way: " in out
+
+
 def test_every_stage_is_explained():
     done = python("explain", "cosh(arange(5.))")
     for stage in ("row", "scalar", "nest", "llvm", "passes", "assembly"):

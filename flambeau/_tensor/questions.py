@@ -9,6 +9,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument, asked_tensor, is_int
 from flambeau.eager.arguments import number as in_range
+from flambeau.runtime.switches import switches
 
 
 def is_tensor(obj):
@@ -84,13 +85,14 @@ def is_anomaly_check_nan_enabled():
 
 
 def get_float32_matmul_precision():
-    return "highest"
+    return switches.precision
 
 
 def set_float32_matmul_precision(precision):
-    """Accepted: float32 products are computed in float32."""
+    """Below "highest" GPUs may compute float32 products in TF32; the host always uses float32."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"{precision} is not one of 'highest', 'high', or 'medium'.")
+    switches.change(precision=precision)
 
 
 def unravel_index(indices, shape):
@@ -193,11 +195,12 @@ def is_deterministic_algorithms_warn_only_enabled():
 
 
 def are_deterministic_algorithms_enabled():
-    return True
+    return switches.exact
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Accepted: every algorithm here is deterministic."""
+    """Our own kernels always are; libraries of GPUs are told."""
+    switches.change(exact=bool(mode))
 
 
 def set_flush_denormal(mode):

@@ -77,6 +77,7 @@ class GradScaler:
         # both become tensors when the first loss shows its device
         self._init_scale, self._init_growth_tracker = init_scale, 0
         self._scale = self._growth_tracker = None
+        self._known: dict[str, tuple] = {}
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
 
     def _made(self, caller):
@@ -87,6 +88,14 @@ class GradScaler:
                     "not use scaler.scale(loss or outputs) earlier in the iteration."
                 )
         return self._scale, self._growth_tracker
+
+    def _number(self, name):
+        """What one of the tensors holds; a GPU is asked only if somebody else wrote to it."""
+        tensor = getattr(self, name)
+        known = self._known.get(name)
+        if known is None or known[0] is not tensor or known[1] != tensor._version:
+            known = self._known[name] = tensor, tensor._version, tensor.item()
+        return known[2]
 
     # -- before backward ---------------------------------------------------------------------
     def scale(self, outputs: Tensor | Iterable[Tensor]) -> Any:
@@ -143,12 +152,12 @@ class GradScaler:
         """Divide the gradients of an optimizer by the scale, to clip them for example."""
         if not self._enabled:
             return
-        scale, _ = self._made("unscale_")
+        self._made("unscale_")
         notes = self._per_optimizer_states[id(optimizer)]
         too_late = _TOO_LATE_TO_UNSCALE.get(notes["stage"])
         if too_late is not None:
             raise RuntimeError(too_late)
-        inverse = scale.double().reciprocal().float()
+        inverse = flambeau.tensor(1 / self._number("_scale"), dtype=_dtype.float32)
         bad = self._unscale_grads_(optimizer, inverse, False)
         notes.update(stage=OptState.UNSCALED, found_inf_per_device=bad)
 
@@ -167,7 +176,8 @@ class GradScaler:
         if not notes["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         result = None
-        if not sum(bad.item() for bad in notes["found_inf_per_device"].values()):
+        notes["found"] = [bad.item() for bad in notes["found_inf_per_device"].values()]
+        if not any(notes["found"]):
             result = optimizer.step(*args, **kwargs)
         notes["stage"] = OptState.STEPPED
         return result
@@ -191,11 +201,10 @@ class GradScaler:
                 )
             scale.copy_(new_scale)
         else:
-            found = [
-                bad.item()
-                for notes in self._per_optimizer_states.values()
-                for bad in notes["found_inf_per_device"].values()
-            ]
+            found: list = []
+            for notes in self._per_optimizer_states.values():
+                bad = notes["found_inf_per_device"].values()
+                found += notes["found"] if "found" in notes else [b.item() for b in bad]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             self._follow(scale, tracker, any(found))
@@ -206,20 +215,21 @@ class GradScaler:
             scale.mul_(self._backoff_factor)
             tracker.fill_(0)
             return
-        steps = tracker.item() + 1
+        steps = self._number("_growth_tracker") + 1
         if steps == self._growth_interval:
             grown = scale * self._growth_factor
             if flambeau.isfinite(grown).item():  # an infinite scale could never come back
                 scale.copy_(grown)
             steps = 0
         tracker.fill_(steps)
+        self._known["_growth_tracker"] = tracker, tracker._version, steps
 
     # -- settings ----------------------------------------------------------------------------
     def get_scale(self) -> float:
         """The present scale; 1.0 if disabled."""
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._scale is None else self._scale.item()
+        return self._init_scale if self._scale is None else self._number("_scale")
 
     def get_growth_factor(self) -> float:
         return self._growth_factor
@@ -243,7 +253,7 @@ class GradScaler:
         if not self._enabled:
             return 0
         tracker = self._growth_tracker
-        return self._init_growth_tracker if tracker is None else int(tracker.item())
+        return self._init_growth_tracker if tracker is None else self._number("_growth_tracker")
 
     def is_enabled(self) -> bool:
         return self._enabled
@@ -287,6 +297,7 @@ class GradScaler:
                 _init_growth_tracker=self._get_growth_tracker(),
                 _scale=None,
                 _growth_tracker=None,
+                _known={},
             )
         return state
 

@@ -14,6 +14,9 @@ from typing import Any
 
 import flambeau
 from flambeau.nn import attention
+from flambeau.runtime.switches import switches
+
+LIBRARY_SWITCHES = "enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32"
 
 __all__ = [
     "cpu",
@@ -72,7 +75,8 @@ class Backend(types.ModuleType):
         try:
             yield
         finally:
-            self.__dict__.update(before)
+            for name, value in before.items():
+                setattr(self, name, value)
 
 
 class CpuBackend(Backend):
@@ -87,6 +91,11 @@ class CpuBackend(Backend):
 
 class CudnnBackend(Backend):
     """The library of convolutions, where it is installed."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in LIBRARY_SWITCHES:
+            switches.change(**{name: value})
 
     def is_available(self) -> bool:
         """Is the library used?"""
@@ -106,6 +115,19 @@ class CudnnBackend(Backend):
     def is_acceptable(self, tensor: Any) -> bool:
         """Could the library compute with a tensor?"""
         return self.enabled and tensor.is_cuda and self.is_available()
+
+
+class ProductSwitches(types.SimpleNamespace):
+    """Switches of matrix products on GPUs."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        """May products of float32 round their operands to TF32?"""
+        return switches.rounds()
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        switches.change(precision="high" if value else "highest")
 
 
 class CudaBackend(Backend):
@@ -191,8 +213,7 @@ cudnn = CudnnBackend(
 )
 cuda = CudaBackend(
     "cuda",
-    matmul=types.SimpleNamespace(
-        allow_tf32=False,
+    matmul=ProductSwitches(
         fp32_precision="none",
         allow_fp16_reduced_precision_reduction=True,
         allow_bf16_reduced_precision_reduction=True,

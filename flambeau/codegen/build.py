@@ -372,10 +372,12 @@ class PointwiseBody:
 
 
 def _nodes(expr):
-    """Every node of an expression, once."""
+    """Every node of an expression, once; words of some targets count as others spell them."""
     seen, stack = set(), [expr]
     while stack:
         e = stack.pop()
+        while e.op == "native":
+            e = e.args[-1]
         if id(e) not in seen:
             seen.add(id(e))
             yield e

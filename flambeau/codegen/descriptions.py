@@ -103,6 +103,8 @@ class Product(NamedTuple):
     slots_at: Word = 0
     partial_at: Word = 0
     partial_row: Word = 0
+    rows_at: Word = 0  # where rows that all chunks share are packed, if they are
+    panel_bytes: Word = 0  # of such a panel
 
 
 class DeviceProduct(NamedTuple):
@@ -122,6 +124,24 @@ class DeviceProduct(NamedTuple):
     a_k: Word
     b_k: Word
     b_column: Word
+
+
+class LibraryProduct(NamedTuple):
+    """A matrix product that cuBLASLt does: what was described to it, all of them addresses."""
+
+    matmul: Word  # functions of the library
+    set_attribute: Word
+    otherwise: Word  # a function of Python for what was not foreseen
+    handle: Word
+    operation: Word
+    a: Word  # layouts
+    b: Word
+    c: Word
+    d: Word
+    algorithm: Word
+    workspace: Word
+    room: Word  # bytes of it
+    tf32: Word  # was it allowed?
 
 
 class DeviceConvolution(NamedTuple):
@@ -404,6 +424,11 @@ class Positions(NamedTuple):
     step: Word
 
 
+# Totals on a GPU: elements that one group of threads adds up alone, elements of each of several
+# groups, and how many there are at most.
+ONE_GROUP, PER_GROUP, MOST_GROUPS = 1 << 15, 1 << 12, 1 << 10
+
+
 class Totals(NamedTuple):
     """Totals of chunks that are joined."""
 
@@ -448,6 +473,17 @@ class LinkedSums(NamedTuple):
     rows: Word
     columns: Word
     per_chunk: Word
+    stride: Word
+    step: Word
+
+
+class SortedSums(NamedTuple):
+    """Rows of sums over runs of sorted places; bytes as in LinkedSums."""
+
+    chunks: Word
+    rows: Word
+    columns: Word
+    places: Word
     stride: Word
     step: Word
 

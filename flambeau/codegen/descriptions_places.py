@@ -83,6 +83,19 @@ class SortedRows(NamedTuple):
     flip: Word
 
 
+class RadixRows(NamedTuple):
+    """Long rows on a GPU, sorted by one digit after the other; turn: which."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    tiles: Word  # of a row
+    flip: Word
+    passes: Word
+    turn: Word
+    share: Word  # elements that a group counts the digits of
+
+
 class RankedRows(NamedTuple):
     """Rows of which one element is wanted. rule: what nan means (0 largest, 1 wins, 2 no part)."""
 
@@ -134,6 +147,18 @@ class BestRows(NamedTuple):
     chunks: Word
     length: Word
     blocks: Word
+    k: Word
+    flip: Word
+
+
+class BestParts(NamedTuple):
+    """The k best of parts of long rows, on a GPU."""
+
+    chunks: Word
+    rows: Word
+    length: Word
+    parts: Word  # of a row
+    part: Word  # elements; the last part has what is left
     k: Word
     flip: Word
 

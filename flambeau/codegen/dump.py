@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar
 
-STAGES = ("scalar", "nest", "llvm", "passes", "assembly")
+STAGES = ("scalar", "nest", "llvm", "passes", "assembly", "device")
 
 
 class Kernel(NamedTuple):
@@ -20,6 +20,7 @@ class Kernel(NamedTuple):
     name: str
     ir: str
     nest: object = None  # the pointwise nest it was built from, if it was
+    gpu: dict | None = None  # facts of a kernel of a GPU: how it works, registers, ptx()
 
 
 seen: list | None = None  # where load_kernel leaves kernels while somebody records
@@ -40,7 +41,7 @@ def describe(kernel, stage):
     """One stage of a kernel as text; None if the kernel has no such stage."""
     return {
         "scalar": scalar_text, "nest": nest_text, "llvm": llvm_text, "passes": passes_text,
-        "assembly": assembly_text,
+        "assembly": assembly_text, "device": device_text,
     }[stage](kernel)  # fmt: skip
 
 
@@ -83,6 +84,8 @@ def llvm_text(kernel):
 
 def passes_text(kernel):
     """The IR of the body after each pass."""
+    if kernel.gpu is not None:
+        return None  # LLVM's usual ones
     parts, before = [], None
     for title, ir in after_each_pass(kernel.ir):
         text = functions(ir)
@@ -124,7 +127,9 @@ def readable(ir):
 
 
 def assembly_text(kernel):
-    """The machine code of the body."""
+    """The machine code of the body; PTX for a GPU."""
+    if kernel.gpu is not None:
+        return kernel.gpu["ptx"]()
     from flambeau.codegen import llvm_cpu  # with llvmlite
 
     text = llvm_cpu.assembly(kernel.ir)
@@ -136,6 +141,14 @@ def assembly_text(kernel):
         if name != "entry":
             found.append(f"{name}:\n{_code(body)}")
     return "\n\n".join(found) or _code(text)
+
+
+def device_text(kernel):
+    """What is known of a kernel of a GPU besides its text."""
+    if kernel.gpu is None:
+        return None
+    facts = {name: value for name, value in kernel.gpu.items() if name != "ptx"}
+    return "\n".join(f"{name}: {value}" for name, value in facts.items())
 
 
 def _code(text):

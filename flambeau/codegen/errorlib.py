@@ -23,7 +23,7 @@ from flambeau.codegen.mathlib import (
     power_of_two,
     times_power,
 )
-from flambeau.codegen.scalar import abs_, const, select, spelled
+from flambeau.codegen.scalar import abs_, const, native, select, spelled
 from flambeau.codegen.scalar import copysign as _copysign
 from flambeau.codegen.scalar import fma as _fma
 from flambeau.codegen.scalar import sqrt as _sqrt
@@ -284,6 +284,13 @@ _CDF_BELOW = (
 )  # fmt: skip
 
 
+def _quotient_of_squares(z, above, below):
+    """above(z) / below(z), of which only the sign counts from z = 32 on."""
+    near = at_most(z, 64.0)  # for targets whose quotients need denominators of a moderate size
+    portable = horner(z, above) / horner(z, below)
+    return native("divide", horner(near, above), horner(near, below), portable=portable)
+
+
 @spelled
 def normal_cdf(x):
     """The share of a normal distribution below x, with a small absolute (not relative) error.
@@ -294,7 +301,7 @@ def normal_cdf(x):
         return 0.5 * (1.0 + erf(x * 0.7071067811865476))
     y = at_most(x, 5.6)
     z = y * y
-    share = _fma(y, horner(z, _CDF_ABOVE) / horner(z, _CDF_BELOW), 0.5)
+    share = _fma(y, _quotient_of_squares(z, _CDF_ABOVE, _CDF_BELOW), 0.5)
     # below -5.6 the quotient overshoots: nothing is left there (nor where z overflows, to nan)
     return select(share > 0, share, const(0.0, x.type))
 
@@ -319,5 +326,5 @@ def gelu_slope(x):
     y = at_most(x, 5.6)
     z = y * y
     zero = x - x  # nan at both ends, where the formula has infinity times nothing
-    slope = _fma(y, horner(z, _SLOPE_ABOVE) / horner(z, _SLOPE_BELOW), 0.5 + zero)
+    slope = _fma(y, _quotient_of_squares(z, _SLOPE_ABOVE, _SLOPE_BELOW), 0.5 + zero)
     return select(x < -5.6, zero, slope)

@@ -157,6 +157,19 @@ class Emitter:
         extra = (nearest,) if form.endswith("512") else ()
         return self.fn.call(form, type, a, n, V(self.fn, type, "zeroinitializer"), mask, *extra)
 
+    def _emit_native(self, expr):
+        *operands, portable = expr.args
+        write = current().words.get((expr.data, expr.type))
+        if write is None:
+            return self.emit(portable)
+        fn, values = self.fn, [self.emit(a) for a in operands]
+        if self.width == 1:
+            return write(fn, *values)
+        found = V(fn, self.type(expr.type), "poison")
+        for k in range(self.width):
+            found = fn.insert(found, write(fn, *[fn.extract(v, k) for v in values]), k)
+        return found
+
     def _emit_table(self, expr):
         fn, index = self.fn, self.emit(expr.args[0])
         index = convert(fn, index, expr.args[0].type, "i64")
@@ -282,6 +295,9 @@ def to_memory(fn, value, dtype):
     w = width_of(value.type)
     if dtype == "bool":
         return fn.convert("zext", value, vector("i8", w))
+    if dtype == "bf16" and current().gpu == "ptx":
+        half = fn.convert("fptrunc", value, vector("bfloat", w))
+        return fn.convert("bitcast", half, vector("i16", w))
     if dtype == "bf16":
         bits = fn.convert("bitcast", value, vector("i32", w))
         # round to nearest even by hand: the bf16 instruction of x86 would flush denormals
@@ -324,16 +340,33 @@ def masked_load(fn, pointer, type, mask):
         return fn.load(pointer, type)
     align = V(fn, "i32", str(bytes_of(element(type))))
     zero = V(fn, type, "zeroinitializer")
-    return fn.call(
-        f"llvm.masked.load.{mangle(type)}.p0", type, pointer, align, mask, zero, pure=False
-    )
+    name = f"llvm.masked.load.{mangle(type)}.p0"
+
+    def masked():
+        return fn.call(name, type, pointer, align, mask, zero, pure=False)
+
+    if _masks_are_cheap():
+        return masked()
+    return fn.if_else(fn.all(mask), lambda: fn.load(pointer, type), masked)
 
 
 def masked_store(fn, value, pointer, mask):
     if mask is None:
         return fn.store(value, pointer)
     align = V(fn, "i32", str(bytes_of(element(value.type))))
-    fn.call(f"llvm.masked.store.{mangle(value.type)}.p0", "void", value, pointer, align, mask)
+    name = f"llvm.masked.store.{mangle(value.type)}.p0"
+
+    def masked():
+        fn.call(name, "void", value, pointer, align, mask)
+
+    if _masks_are_cheap():
+        return masked()
+    return fn.if_else(fn.all(mask), lambda: fn.store(value, pointer), masked)
+
+
+def _masks_are_cheap():
+    """Does masked access cost no more than any other? Else whole vectors should do without."""
+    return current().vector_bytes == 64
 
 
 def _lane_pointers(fn, pointer, stride, width):

@@ -13,6 +13,7 @@ import threading
 
 import llvmlite.binding as llvm
 
+from flambeau import config
 from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V
 from flambeau.codegen.target import Target, current
 
@@ -26,6 +27,8 @@ class Host:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self.features = llvm.get_host_cpu_features()
+        for name in _unwanted(self.features):
+            self.features[name] = False
         target = llvm.Target.from_default_triple()
         # The CPU is described by its features alone: where they are equal a cached object is valid.
         self.feature_string = self.features.flatten()
@@ -56,12 +59,20 @@ class Host:
         on = self.features.get
         if on("avx512f") and on("avx512bw") and on("avx512dq") and on("avx512vl"):
             return 64
-        return 32 if on("avx2") else 16
+        return 32 if on("avx2") and config.vector_bits() != 128 else 16
 
     def identity(self):
         """What a cached object depends on besides its IR."""
         passes = ",".join(add for _, add in PASSES)
-        return f"{self.version}|{self.triple}|{self.feature_string}|{passes}|{CODEGEN_VERSION}"
+        made_for = f"{self.triple}|{self.feature_string}|{self.target.vector_bytes}"
+        return f"{self.version}|{made_for}|{passes}|{CODEGEN_VERSION}"
+
+
+def _unwanted(features):
+    """Features that must not be used: the user wants narrower vectors."""
+    wide = ("avx512", "avx10", "amx")
+    if (config.vector_bits() or 512) < 512:
+        yield from [name for name in features if name.startswith(wide) or name == "evex512"]
 
 
 _host = None

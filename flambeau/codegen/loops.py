@@ -47,6 +47,11 @@ def literal(value, type):
     return "<" + ", ".join([f"{e} {text}"] * width_of(type)) + ">"
 
 
+def rounded_f32(value):
+    """The nearest float32, which is how LLVM wants a float literal."""
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
 class V:
     """A value inside a function: its LLVM type and its name. Integer operators are signed."""
 
@@ -424,6 +429,14 @@ class Fn:
             return mask
         bits = self.pure(f"bitcast {mask} to i{w}", f"i{w}")
         return self.pure(f"icmp ne {bits}, 0", I1)
+
+    def all(self, mask):
+        """Are all lanes of an i1 vector true?"""
+        w = width_of(mask.type)
+        if w == 1:
+            return mask
+        bits = self.pure(f"bitcast {mask} to i{w}", f"i{w}")
+        return self.pure(f"icmp eq {bits}, -1", I1)
 
     def ret(self, value=None):
         self.line("ret void" if value is None else f"ret {value}")

@@ -19,6 +19,7 @@ from flambeau.codegen.scalar import (
     const,
     is_float,
     lift,
+    native,
     repeat,
     scale,
     select,
@@ -85,12 +86,14 @@ def typed_pair(a, b):
 
 def at_most(x, limit):
     """The smaller one; nan stays nan."""
-    return select(const(limit, x.type) < x, const(limit, x.type), x)
+    limit = const(limit, x.type)
+    return native("minimum", x, limit, portable=select(limit < x, limit, x))
 
 
 def at_least(x, limit):
     """The larger one; nan stays nan."""
-    return select(const(limit, x.type) > x, const(limit, x.type), x)
+    limit = const(limit, x.type)
+    return native("maximum", x, limit, portable=select(limit > x, limit, x))
 
 
 def is_negative(x):
@@ -171,7 +174,7 @@ def exp_sum(x, low):
 
 @spelled
 def exp(x):
-    return exp_sum(x, None)
+    return native("exp", x, portable=exp_sum(x, None))
 
 
 @spelled
@@ -213,7 +216,8 @@ def sigmoid(x):
     least, most, k = (-20.0, 104.0, -25) if x.type == "f32" else (-40.0, 746.0, -56)
     p, t = exp_parts(at_least(at_most(-x, most), least), less_one=True)
     s = power_of_two(t, k)
-    return 2.0**k / (s + _fma(p, s, 2.0**k))
+    portable = const(2.0**k, x.type) / (s + _fma(p, s, 2.0**k))
+    return native("sigmoid", x, portable=portable)
 
 
 # (tanh(x) / x - 1) / x**2 on [0, 0.55] in powers of x**2; error in tanh 3.9e-8 and 2.4e-17
@@ -236,6 +240,7 @@ def tanh(x):
     else:
         p, t = exp_parts(a + a)
     far = 1.0 - 2.0 / _fma(p, power_of_two(t), 1.0)
+    far = native("tanh", abs_(x), portable=far)
     z = a * a
     near = _fma(a * z, horner(z, _TANH[x.type]), a)
     return _copysign(select(a < 0.55, near, far), x)

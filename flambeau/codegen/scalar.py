@@ -254,6 +254,13 @@ def scale(value, exponent, portable):
     return Expr("scale", (value, exponent, portable), value.type)
 
 
+def native(word, *operands, portable):
+    """A word that some targets have instructions for (`Target.words`); the others compute
+    `portable`, which means the same but for a rounding error or two.
+    """
+    return Expr("native", (*operands, portable), portable.type, word)
+
+
 def repeat(count, step, *state):
     """The state after step(i, *state) for i in range(count); a real loop, count known now."""
     variables = tuple(Expr("variable", (), s.type) for s in state)

@@ -15,7 +15,8 @@ class Target:
     """A kind of processor, as far as builders care.
 
     features: what LLVM calls them -> are they there? scaling: vector type -> intrinsic for
-    x * 2**n. gpu: "ptx" for a GPU, "emulated" for the host in its place, else nothing.
+    x * 2**n. gpu: "ptx" for a GPU, "emulated" for the host in its place, else nothing. words:
+    (word, scalar type) -> what writes it with instructions of its own (see scalar.native).
     """
 
     triple: str
@@ -23,6 +24,7 @@ class Target:
     vector_bytes: int
     scaling: Mapping[str, str] = field(default_factory=dict)
     gpu: str = ""
+    words: Mapping[tuple[str, str], Callable] = field(default_factory=dict)
 
     @property
     def attributes(self) -> str:

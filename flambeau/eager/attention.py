@@ -15,6 +15,8 @@ from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.planned import constant, idle, planned
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import has_work
+from flambeau.ops.attention import plain_gradients
+from flambeau.ops.table import public as function
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 
@@ -24,6 +26,7 @@ FEW = 6  # queries that are taken one by one
 FEW_ROWS = 64  # the same for all heads that share their keys
 WORK = 1 << 16  # multiplications of few queries that are worth a chunk
 MANY = 64  # chunks that are enough for all threads
+ALIGNED = 16  # bytes: what libraries of GPUs expect of addresses
 BLOCK = 64  # keys are walked over in blocks of so many
 
 
@@ -34,7 +37,7 @@ def _readable(layout):
     return dense_layout(layout.sizes, layout.dtype, layout.device)
 
 
-def _preserved(layout):
+def preserved(layout):
     """A dense layout in the order of another, rows side by side."""
     if layout.is_dense:
         return layout
@@ -94,9 +97,10 @@ QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
 
 
 @launches("attention")
-def attention(query, key, value, attn_mask, keep, dropout_p, is_causal, scale):
+def attention(query, key, value, attn_mask, keep, dropout_p, is_causal, scale, logged):
     """Result and logarithms of the sums of exponentials."""
-    return _forward(query, key, value, attn_mask, keep, is_causal, scale, _kept(dropout_p))
+    kept = _kept(dropout_p)
+    return _forward(query, key, value, attn_mask, keep, is_causal, logged, scale, kept)
 
 
 def _kept(p):
@@ -106,13 +110,16 @@ def _kept(p):
 
 @planned(
     None, "query: fitted, key: fitted, value: fitted, mask: tensor?, keep: tensor?, causal, "
-    "scale: number, kept: number", "out, logs", room=True,
+    "logged, scale: number, kept: number", "out, logs", room=True,
 )  # fmt: skip
-def _forward(query, key, value, mask, keep, causal):
+def _forward(query, key, value, mask, keep, causal, logged):
+    own = query.device.runtime.attention
+    if own is not None:
+        return own.forward(query, key, value, mask, keep, causal, logged)
     fitted = query, key, value = _readable(query), _readable(key), _readable(value)
     (batch, heads, length, width), (_, key_heads, keys, value_width) = query.shape, value.shape
     dtype, device = query.dtype, query.device
-    out = query if query.is_dense else _preserved(query)
+    out = query if query.is_dense else preserved(query)
     if value_width != width:
         out = dense_layout((batch, heads, length, value_width), dtype, device)
     results = out, dense_layout((batch, heads, length), _sums(dtype), device)
@@ -160,6 +167,8 @@ def _in_pieces(plan, *arguments):
 @launches_kernel("attention_backward")
 def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, is_causal, scale):
     """Gradients of query, key and value."""
+    if grad._offset % ALIGNED and not grad.device.runtime.is_host:
+        grad = function("clone")(grad)
     given = query, key, value, out, logs, grad, attn_mask, keep, is_causal, scale, _kept(p)
     first, *others = _backward(*given)
     if first._layout.ndim > 4:  # sums of pieces of keys
@@ -167,15 +176,24 @@ def attention_backward(grad, query, key, value, out, logs, attn_mask, keep, p, i
     return first, *others
 
 
+def _on_plain_ops(query, key, value, out, logs, grad, mask, keep, causal, scale, kept):
+    """Gradients where a library does forward alone."""
+    given = [None if t is None else t.detach() for t in (grad, query, key, value, mask)]
+    return plain_gradients(*given, keep, 1 - 1 / kept, causal, scale)
+
+
 @planned(
     None, "query: fitted, key: fitted, value: fitted, out: tensor, logs: tensor, grad: fitted, "
     "mask: tensor?, keep: tensor?, causal, scale: number, kept: number", "d_query, d_key, d_value",
-    room=True,
+    room=True, otherwise=_on_plain_ops,
 )  # fmt: skip
 def _backward(query, key, value, out, logs, grad, mask, keep, causal):
     """The gradient of queries has one dimension more where keys are cut into pieces."""
+    own = query.device.runtime.attention
+    if own is not None:
+        return own.backward(query, key, value, out, grad, mask, keep, causal)
     fitted = query, key, value, grad = [_readable(t) for t in (query, key, value, grad)]
-    results = [_preserved(t) for t in (query, key, value)]
+    results = [preserved(t) for t in (query, key, value)]
     runtime = query.device.runtime
     batch, heads, keys, _ = key.shape
     if not runtime.computes or not grad.numel or not keys:

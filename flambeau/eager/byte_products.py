@@ -10,7 +10,7 @@ import struct
 from flambeau import _dtype as d
 from flambeau._device import cpu
 from flambeau._layout import dense_layout
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_quantized import ByteProduct, ByteRange
 from flambeau.eager.kernels import pool
 from flambeau.eager.plans import Plans
@@ -58,6 +58,7 @@ class Packed:
         )
         self.tables: dict = {}
         self.plans = Plans(self._plan)
+        self.number_plans = Plans(self._number_plan)
 
     def _packed(self, weights, width):
         more = public("zeros")((self.groups, self.padded, self.taps, 4 * self.depth), dtype=d.int8)
@@ -103,6 +104,20 @@ class Packed:
             "byte_product", "byte_products:build_product", result, self.vectors
         )
         return kernel, packed(self._words(geometry, low, high, out_zero))
+
+    def _number_plan(self, key):
+        """Two kernels, and where their results lie: floats to bytes, and the product."""
+        layout, relu, reduce_range, threads = key
+        count = layout.numel
+        rows = count // self.run
+        out = dense_layout((*layout.sizes[:-1], self.columns), d.float32, layout.device)
+        if not rows:
+            return None, None, out, None, None, None, None
+        product = self.plans["f32", rows_of(rows, self.run), 0 if relu else 1, 0, 0, threads]
+        to_bytes = cpu.runtime.kernel("byte_range", "byte_ranges:build_range")
+        words = packed(ByteRange(1, count, 127 if reduce_range else 255))
+        space = dense_layout((count + 4,), d.uint8, layout.device)
+        return *product, out, to_bytes, words, space, dense_layout((2,), d.int32, layout.device)
 
     def _words(self, geometry, low, high, out_zero):
         g = geometry
@@ -213,27 +228,23 @@ def levels(weights, geometry, activations, zero_point, scale, out, out_scale, ou
     return out
 
 
-def bytes_by_range(input, reduce_range):
-    """(bytes, facts) of a dense float tensor by its own range, as tensors."""
-    layout = input._layout
-    out = empty_like_layout(dense_layout((layout.numel + 4,), d.uint8, layout.device))
-    facts = empty_tensor((2,), d.int32, layout.device)
-    kernel = cpu.runtime.kernel("byte_range", "byte_ranges:build_range")
-    words = packed(ByteRange(1, layout.numel, 127 if reduce_range else 255))
-    kernel(words, address(out), address(input), address(facts))
-    return out, facts
+def floats(weights, geometry, activations, zero_point, scale, out):
+    """Numbers of the output into `out`, a float tensor; activations: the address of bytes."""
+    kernel, words = weights.plans["f32", geometry, 1, 0, 0, pool().get_num_threads()]
+    kernel(words, address(out), activations, address(weights.weights),
+           address(weights.number_table()), _FACTS.pack(zero_point, scale))  # fmt: skip
+    return out
 
 
 def numbers(weights, input, relu, reduce_range):
     """input @ weights.T + bias for floats, by way of bytes; input is dense, [..., run]."""
-    shape, run = input.shape, weights.run
-    count = input.numel() // run
-    out = empty_tensor((*shape[:-1], weights.columns), d.float32, input.device)
-    if not count:
+    plan = weights.number_plans[input._layout, relu, reduce_range, pool().get_num_threads()]
+    kernel, words, layout, to_bytes, range_words, bytes_layout, facts_layout = plan
+    out = empty_like_layout(layout)
+    if kernel is None:
         return out
-    activations, facts = bytes_by_range(input, reduce_range)
-    key = ("f32", rows_of(count, run), 0 if relu else 1, 0, 0, pool().get_num_threads())
-    kernel, words = weights.plans[key]
+    activations, facts = empty_like_layout(bytes_layout), empty_like_layout(facts_layout)
+    to_bytes(range_words, address(activations), address(input), address(facts))
     kernel(words, address(out), address(activations), address(weights.weights),
            address(weights.number_table()), address(facts))  # fmt: skip
     return out

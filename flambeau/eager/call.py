@@ -29,6 +29,7 @@ from flambeau.eager.plan import (
 )
 from flambeau.eager.plans import Plans
 from flambeau.runtime.cpu import packed
+from flambeau.storage import brought
 
 HALVES = ("f16", "bf16")
 
@@ -420,17 +421,13 @@ def _with_numbers(kernel, layouts, outputs, device):
     moved = [(1 + outputs + k, x.itemsize) for k, x in enumerate(layouts) if x.device is cpu]
     if not moved:
         return kernel
-    runtime = device.runtime
 
     def launch(*args):
-        args, taken = list(args), []
+        args, held = list(args), []
         for place, nbytes in moved:
-            args[place], pool = runtime.lifted(args[place], nbytes)
-            taken.append((args[place], pool))
-        result = kernel(*args)
-        for address, pool in taken:
-            pool.give(address)
-        return result
+            held.append(brought(args[place], nbytes, device))
+            args[place] = held[-1].pointer
+        return kernel(*args)
 
     return launch
 

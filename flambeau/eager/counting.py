@@ -12,6 +12,7 @@ from flambeau._tensor import Tensor, alias, empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Counted, Lines, Search
 from flambeau.eager.copying import copy_into, filled, to_copy
 from flambeau.eager.launching import launches
+from flambeau.eager.masking import numbered
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.ranges import arange
 from flambeau.eager.rows import (
@@ -25,6 +26,8 @@ from flambeau.eager.rows import (
 )
 from flambeau.eager.sorting import sort_rows
 from flambeau.runtime.cpu import packed
+
+BINS = 4096  # that a group of threads of a GPU counts by itself
 
 
 def _launch(t, name, key, description, *places):
@@ -67,7 +70,7 @@ def _no_meta(name, input):
 @launches("unique_all")
 def unique_all(input, sorted, return_inverse, return_counts):
     _no_meta("_unique2", input)
-    values, inverse, counts = _runs(input, True)
+    values, inverse, counts = _runs(input, True, return_inverse)
     none = _integers(0, input.device)
     return values, inverse if return_inverse else none, counts if return_counts else none.clone()
 
@@ -78,7 +81,7 @@ def unique_consecutive_all(input):
     return _runs(input, False)
 
 
-def _runs(input, sorting):
+def _runs(input, sorting, numbers=True):
     """(values, inverse, counts) of all elements, sorted first or as they come."""
     n, dtype, device = input.numel(), input.dtype, input.device
     inverse = empty_tensor(input.shape, d.int64, device)
@@ -89,11 +92,26 @@ def _runs(input, sorting):
         source, values = values, empty_tensor((n,), dtype, device)
         places = _integers(n, device)
         sort_rows(values, places, source, 1, n, False)
+    if device.runtime.adds_up:
+        return _numbered_runs(values, places, inverse, numbers)
     found, starts = empty_tensor((n,), dtype, device), _integers(n + 1, device)
     pointers = [address(t) for t in (found, inverse, starts, values)]
     where = address(places) if sorting else 0
     runs = _launch(input, "runs", (dtype.code, sorting), Counted(1, n), *pointers, where)
     return _front(found, runs), inverse, _lengths(starts, runs)
+
+
+def _numbered_runs(values, places, inverse, numbers):
+    """The same from a mask of where runs begin; numbers: is the inverse wanted?"""
+    n, device = values.numel(), values.device
+    values = alias(values, vector_layout(n, values.dtype, device), values._offset)
+    begins = empty_tensor((n,), d.bool_, device)
+    begins[:1].fill_(True)
+    begins[1:] = values[1:] != values[:-1]
+    starts = numbered(begins, places, inverse if numbers else None)
+    runs = starts.numel() - 1
+    starts[runs:].fill_(n)
+    return values.index_select(0, starts[:runs]), inverse, _lengths(starts, runs)
 
 
 @launches("unique_lines")
@@ -261,6 +279,11 @@ def bincount(input, weights, minlength):
         weights = _cast(weights, kind)
         where = address(weights)
     counts = filled(vector_layout(bins, kind or d.int64, input.device), 0)
+    if weights is not None and input.device.runtime.walks is not None:
+        return counts.index_add_(0, input.to(d.int64), weights)  # in order
     source, key = contiguous(input), (input.dtype.code, kind and kind.code)
+    if bins <= BINS and input.device.runtime.adds_up:
+        _launch(input, "few_bins", key[:1], Lines(1, n, bins), address(counts), address(source))
+        return counts
     _launch(input, "bincount", key, Counted(1, n), address(counts), address(source), where)
     return counts

@@ -10,6 +10,7 @@ import math
 from flambeau import _dtype as d
 from flambeau._layout import dense_layout
 from flambeau.codegen.descriptions import Positions, Scores, Totals
+from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.normalization import compute_dtype
 from flambeau.eager.planned import idle, launch, on_zeros, planned
 from flambeau.eager.rows import dense_like, has_work, vector_layout
@@ -18,6 +19,8 @@ from flambeau.ops.cross_entropy import check_layouts
 from flambeau.runtime.cpu import packed
 
 POSITIONS = 1 << 14  # per chunk, where one element of each class row is read
+# A chunk is the work of one group of threads on a GPU, of which there should be many.
+GPU_GRAIN, GPU_POSITIONS = 1 << 13, 1 << 11
 HEADER = 2  # numbers of the statistics before those of the rows
 
 
@@ -26,11 +29,12 @@ def _launch(results, name, x, target, weight, reduction):
     positions, n = target.numel, x.sizes[1]
     step = 1 if reduction == "none" else 0
     if name.startswith("cross_entropy"):
-        per_chunk = max(1, GRAIN // max(n, 1))
+        per_chunk = max(1, (GPU_GRAIN if is_cuda(x.device) else GRAIN) // max(n, 1))
         words = Scores(max(1, -(-positions // per_chunk)), positions, n, per_chunk, step)
     else:
-        inner, chunks = math.prod(x.sizes[2:]), max(1, -(-positions // POSITIONS))
-        words = Positions(chunks, positions, n, inner, POSITIONS, step)
+        per_chunk = GPU_POSITIONS if is_cuda(x.device) else POSITIONS
+        inner, chunks = math.prod(x.sizes[2:]), max(1, -(-positions // per_chunk))
+        words = Positions(chunks, positions, n, inner, per_chunk, step)
     facts = x.dtype.code, target.dtype.code, weight is not None, reduction
     return *launch(results, words, name, "rows_cross_entropy:build_" + name, *facts), words.chunks
 

@@ -16,7 +16,7 @@ from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, dense_like, vector_layout
 from flambeau.runtime.cpu import packed, place_of
-from flambeau.storage import new_storage
+from flambeau.storage import brought
 
 WORK = 1 << 15  # states and classes that are worth a chunk
 
@@ -72,11 +72,9 @@ PLANS = Plans(_plan, room=128)
 
 def _lengths(plan, like):
     """Where kernels find the lengths: in place, or in memory of the device of some tensor."""
-    runtime = like.device.runtime
-    if runtime.is_host:
+    if like.device.runtime.is_host:
         return place_of(plan.lengths)
-    memory = new_storage(len(plan.lengths), like.device)
-    runtime.write(memory.pointer, place_of(plan.lengths), len(plan.lengths))
+    memory = brought(place_of(plan.lengths), len(plan.lengths), like.device)
     return memory.pointer  # work that is asked for next comes after this kernel
 
 

@@ -118,8 +118,13 @@ def bag_gradient(grad, indices, bags, factors, rows, padding_idx, averaged):
     link, dtype = ("i32", d.int32) if max(places, rows) < 2**31 else ("i64", d.int64)
     if code[0] == "c":  # complex numbers as twice as many real ones
         code, columns = {"c64": "f32", "c128": "f64"}[code], 2 * columns
-    per_chunk = max(1, CHUNK * rows // layout.nbytes)
     factor = "" if factors is None else factors.dtype.code
+    if device.runtime.sorts is not None:
+        facts = code, access, indices.dtype.code, bags is not None, factor, averaged
+        words = rows, columns, places, stride, step
+        add = device.runtime.sorts.table_sums(indices.dtype, padding_idx, facts, words)
+        return layout, add, device, grad, None
+    per_chunk = max(1, CHUNK * rows // layout.nbytes)
     plan = (
         _kernel(device, "links", indices.dtype.code, link),
         packed(Links(1, places, rows, padding_idx)),

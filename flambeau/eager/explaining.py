@@ -6,11 +6,15 @@ For `python -m flambeau explain`, which shows these before the stages of the ker
 import struct
 
 from flambeau._layout import Layout
-from flambeau.codegen.descriptions import Reducing, Walk
+from flambeau._tensor import Tensor
+from flambeau.codegen.descriptions import ITEM_BYTES, Reducing, Walk
+from flambeau.eager import kernels
 from flambeau.eager.fragments import TEXTS
 from flambeau.eager.pointwise import Pointwise
 from flambeau.eager.reducing import Reducer
 from flambeau.ops.table import TABLE
+
+TIMES = 5  # that something is run to be measured
 
 
 def texts(name):
@@ -54,6 +58,39 @@ def _result(part, words):
     if type(part) is Layout:
         return f"result: {part}"
     return f"kernel: {part}" if callable(part) else f"{type(part).__name__}"
+
+
+def measure(found, run, value):
+    """Put times of kernels of a GPU among their facts: run() makes the same launches again."""
+    on_gpu = [kernel for kernel in found if kernel.gpu is not None]
+    clock, gpu = kernels.clock(), kernels.gpu_clock() if on_gpu else None
+    if clock is None or gpu is None:
+        return
+    times: dict = {}
+    clock.start(gpu)
+    try:
+        for _ in range(TIMES):
+            run()
+        for name, _, _, _, span in clock.read():
+            if span is not None:
+                times.setdefault(name, []).append(max(span[1] - span[0], 1))
+    finally:
+        clock.stop()
+    for kernel in on_gpu:
+        if kernel.name in times:
+            least = min(times[kernel.name])
+            kernel.gpu["time"] = f"{least / 1e3:.1f} us, the least of {len(times[kernel.name])}"
+            nbytes = _moved(kernel.nest, value)
+            if nbytes:
+                kernel.gpu["memory"] = f"{nbytes / least:.1f} GB/s, if all operands are as large"
+
+
+def _moved(nest, value):
+    """Bytes that a pointwise kernel moves for a result; 0 where that is not known."""
+    if nest is None or not isinstance(value, Tensor):
+        return 0
+    each = [ITEM_BYTES[code] for code, access in (*nest.inputs, *nest.outputs) if access != "s"]
+    return value.numel() * sum(each)
 
 
 def _described(values, words):

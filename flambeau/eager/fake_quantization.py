@@ -142,6 +142,8 @@ def fused_moving_avg_obs_fake_quant(
     symmetric_quant=False,
 ):
     """Follows the range of what passes, keeps scale and zero point for it, and fakes."""
+    if not input.numel():
+        return input.clone()
     if observer_on.item():
         _observe(input.detach(), running_min, running_max, averaging_const, ch_axis,
                  per_row_fake_quant)  # fmt: skip

@@ -20,30 +20,35 @@ from flambeau.eager.plans import Plans
 from flambeau.planning import products as schedules
 from flambeau.planning.products import BLOCKED, MODES
 from flambeau.runtime.cpu import packed, words_of
+from flambeau.runtime.processor import matrices_allowed, near
 from flambeau.runtime.stacks import alone
+from flambeau.runtime.threads import planned
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
 MOST_SLOTS = 64
-TALLEST = 14  # rows of a tile
+TALLEST = 32  # rows of a tile
 
 
 class Registers(NamedTuple):
     """What the host's vector registers do for a dtype."""
 
-    host: tuple  # lanes, are there products of pairs, bytes of an element, is it float16
+    host: tuple  # lanes, products of pairs (1) or matrices (2), bytes of an element, is it float16
     tallest: tuple  # rows of a tile, by its vectors
     widths: tuple  # vectors of a strip, widest first
 
 
 def _registers(dtype):
-    from flambeau.codegen.templates import tiles  # with llvmlite, on first need
+    from flambeau.codegen.templates import squares, tiles  # with llvmlite, on first need
 
     code = dtype.code
     tallest = (0, *[tiles.tallest(code, v) for v in range(1, 9)])
     widths = tuple([v for v in (4, 3, 2, 1) if tallest[v] >= 4])
-    host = tiles.lanes(code), tiles.pairs(code), dtype.itemsize, code == "f16"
+    pairs = int(tiles.pairs(code))
+    if code == "bf16" and squares.available() and matrices_allowed():
+        pairs = 2
+    host = tiles.lanes(code), pairs, dtype.itemsize, code == "f16"
     return Registers(host, tallest, widths)
 
 
@@ -54,28 +59,34 @@ class Schedule:
     """A kernel, the facts of its tile, and the addresses of tile functions by their heights."""
 
     def __init__(self, key):
-        from flambeau.codegen.templates import gemm  # with llvmlite, on first need
+        from flambeau.codegen.templates import gemm, tiles  # with llvmlite, on first need
 
         runtime, number, dtype, vectors, *rest = key
         code, mode = dtype.code, MODES[number]
         _, pairs, _, _ = REGISTERS[dtype].host
-        paired = pairs and mode != "direct"
+        paired = pairs > 0 and mode != "direct"
+        if pairs == 2 and mode in ("panels", "blocked"):
+            paired = "square"
         self.key = mode, code, vectors, paired, *rest
         self.kernel = runtime.kernel("gemm", "gemm:build", *self.key)
         tile = gemm.tile_for(mode, code, 1, vectors, paired)
-        tallest = REGISTERS[dtype].tallest[vectors]
-        if mode == "dots":
-            tallest = max(1, min(6, 24 // vectors) // tile.parts)
+        tallest = max(1, REGISTERS[dtype].tallest[vectors])
+        if paired == "square":
+            tallest = TALLEST
+        elif mode == "dots":
+            sums = 24 if tiles.registers() == 32 else 12  # that leave room for operands
+            tallest = max(1, min(6, sums // vectors) // tile.parts)
         self.facts = (
             number, min(tallest, TALLEST), tile.columns, tile.item, tile.sum_item,
             tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1),
         )  # fmt: skip
         self.tiles = (0,) * (TALLEST + 1)
 
-    def described(self, *sizes):
+    def described(self, *sizes, threads=None):
         """(chunks, shared bytes, bytes per slot, description), after missing tiles are compiled."""
+        threads = planned() if threads is None else threads
         while True:
-            missing, *found = schedules.described(self.facts, self.tiles, *sizes)
+            missing, *found = schedules.described(self.facts, self.tiles, *sizes, threads)
             if not missing:
                 return found
             self.compile(missing)
@@ -213,7 +224,9 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     a_row, a_k = _unit(a, m, k)
     b_k, b_column = _unit(b, k, n)
     batch, dtype = prod(sizes), like.dtype
-    mode, vectors = schedules.chosen(m, n, k, a_k, b_k, b_column, batch, SMALL, *REGISTERS[dtype])
+    mode, vectors = schedules.chosen(
+        m, n, k, a_k, b_k, b_column, batch, SMALL, near(), *REGISTERS[dtype]
+    )
     if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
@@ -288,7 +301,7 @@ def with_kept_columns(runtime, key, desc):
     item = dtype.itemsize
     steps = [w // item for w in (words.a_row, words.a_k, words.b_k, words.b_column, words.c_row)]
     chunks, shared, slot, again = schedule.described(
-        words.m, words.n, words.k, *steps, 1, (), tuple([w // item for w in more])
+        words.m, words.n, words.k, *steps, 1, (), tuple([w // item for w in more]), threads=0
     )
     again = Product(*words_of(again)[:count])
     columns, packed_item, grain = schedule.facts[2], schedule.facts[5], schedule.facts[6]
@@ -310,6 +323,24 @@ def with_kept_columns(runtime, key, desc):
         slot,
         shifts,
     )
+
+
+def with_tail(runtime, key, desc, tail):
+    """(kernel, description) of a product that goes on with its results.
+
+    key: what its kernel was built for; desc: its description; tail: of codegen/templates/tails.py.
+    Scratch and its slots stay as they are.
+    """
+    mode, code, vectors, _, scaled, addends, _, rank = key
+    dtype, count = BY_CODE[code], len(Product._fields)
+    given = words_of(desc)
+    words, sizes, more = Product(*given[:count]), given[count : count + rank], given[count + rank :]
+    schedule = SCHEDULES[runtime, MODES.index(mode), dtype, vectors, scaled, addends, tail, rank]
+    item = dtype.itemsize
+    steps = [w // item for w in (words.a_row, words.a_k, words.b_k, words.b_column, words.c_row)]
+    strides = tuple([w // item for w in more])
+    facts = words.m, words.n, words.k, *steps, prod(sizes), tuple(sizes), strides
+    return schedule.kernel, schedule.described(*facts)[-1]
 
 
 # -- products that take more than one kernel ------------------------------------------------------

@@ -11,6 +11,7 @@ from flambeau._layout import dense_layout
 from flambeau.codegen.descriptions_images import GridSampling
 from flambeau.eager.planned import constant, idle, launch, planned, through
 from flambeau.eager.rows import dense_like, has_work
+from flambeau.runtime.cpu import packed
 
 PLACES = 1 << 15  # elements of a chunk, about
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
@@ -35,6 +36,9 @@ def _plan(name, result, input, grid, mode, padding, align_corners):
     sizes = [*reversed(sizes), 1][:3]
     words = GridSampling(batches * parts, *sizes, places, channels, per_chunk, parts)
     facts = input.dtype.code, dims, MODES[mode], padding, align_corners, wide
+    sorts = input.device.runtime.sorts
+    if name == "image_gradient" and sorts is not None:
+        return result, sorts.taken(result, facts, taps, words), packed(words)
     return launch(result, words, "grid_" + name, "grid_sampling:build_" + name, *facts)
 
 

@@ -95,7 +95,7 @@ def plan_rows(layout, count, wraps):
     kernel = runtime.kernel(
         "indexed_read", "indexing:build_walk", "read", f"b{size}", 1, access, "c", wraps
     )
-    return kernel, _describe(lengths, strides, [True, True], size, [first], [inner * size])
+    return kernel, describe(lengths, strides, [True, True], size, [first], [inner * size])
 
 
 def plan_along(mode, layout, dim, shape, items, index, wraps=False):
@@ -125,6 +125,15 @@ def plan_walk(mode, layout, shape, table, items, indices, sizes, steps, safe, wr
     if mode == "read":
         safe = [True] * len(shape)
     lengths, strides, safe = _collapse(shape, [table, items, *indices], safe)
+    if mode != "read" and runtime.walks is not None:
+        return runtime.walks.plan(mode, layout, lengths, strides, safe, sizes, steps, wraps)
+    facts = facts_of(mode, layout, strides, wraps)
+    kernel = runtime.kernel("indexed_" + mode, "indexing:build_walk", *facts)
+    return kernel, describe(lengths, strides, safe, layout.itemsize, sizes, steps)
+
+
+def facts_of(mode, layout, strides, wraps):
+    """What the machine code of a walk depends on (a Walk of codegen/templates/indexing.py)."""
     itemsize, along, across = layout.itemsize, strides[0][-1], strides[1][-1]
     inner = [s[-1] for s in strides[2:]]
     if any(inner):
@@ -135,10 +144,7 @@ def plan_walk(mode, layout, shape, table, items, indices, sizes, steps, safe, wr
         if along == itemsize:
             rows = "c" if across == itemsize else "s" if not across and mode != "read" else "n"
     code = f"b{itemsize}" if mode in ("read", "set") else layout.dtype.code
-    kernel = runtime.kernel(
-        "indexed_" + mode, "indexing:build_walk", mode, code, len(indices), access, rows, wraps
-    )
-    return kernel, _describe(lengths, strides, safe, itemsize, sizes, steps)
+    return mode, code, len(inner), access, rows, wraps
 
 
 def _collapse(shape, strides, safe):
@@ -169,7 +175,7 @@ def _collapse(shape, strides, safe):
     return sizes, steps, kinds
 
 
-def _describe(lengths, strides, safe, itemsize, sizes, steps):
+def describe(lengths, strides, safe, itemsize, sizes, steps):
     length = lengths[-1]
     middle = lengths[-2] if len(lengths) > 1 else 1
     outer = lengths[:-2]

@@ -159,6 +159,31 @@ def _load(target, name, build, key):
     return kernel
 
 
+def runtime_of(place):
+    """The runtime of the kernel with a definition at an address."""
+    return cpu.homes.get(place) or device.runtimes["cpu"]
+
+
+def python_kernel(name, function, runtime=None):
+    """A function of Python as a kernel: its calls can be recorded and made again."""
+    address = load_functions(_CALLING, ("flambeau_call",))["flambeau_call"]
+    return cpu.builtin(name, address, callee=function, home=runtime)
+
+
+_CALLING = f"""
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+
+define ptr @flambeau_call(ptr %self, ptr %args, i64 %n) {{
+  %definition = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %place = getelementptr i8, ptr %definition, i64 {cpu.CALLEE}
+  %callee = load ptr, ptr %place
+  %result = call ptr @PyObject_Vectorcall(ptr %callee, ptr %args, i64 %n, ptr null)
+  ret ptr %result
+}}
+"""
+
+
 def source_of(place):
     """IR of the kernel with a definition, or of the function, at an address; None if unknown."""
     found = sources.get(place)
@@ -216,9 +241,24 @@ def clock():
     """The clock around kernels, for profilers; None where there is none for this platform."""
     global _clock
     if _clock is None and kernel_clock.is_supported():
-        names = ("flambeau_clock_block", "flambeau_clock_thunks")
+        names = tuple(f"flambeau_clock_{n}" for n in ("block", "thunks", "events", "flags"))
         _clock = kernel_clock.KernelClock(load_functions(kernel_clock.clock_ir(), names))
     return _clock
+
+
+def gpu_clock():
+    """The clock around kernels of the current GPU; None where none was used."""
+    found = device.runtimes.get("cuda")
+    if found is None or not found.parts:
+        return None
+    from flambeau.eager.cuda_kernels import _support_of
+    from flambeau.runtime import cuda_clock  # only for profilers
+
+    runtime = found.part(None)
+    if "clock" not in runtime.facts:
+        stream = _support_of(runtime)["flambeau_stream"]
+        runtime.facts["clock"] = cuda_clock.GpuClock(runtime, cpu.homes, stream)
+    return runtime.facts["clock"]
 
 
 def set_num_threads(count):

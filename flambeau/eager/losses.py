@@ -9,9 +9,13 @@ import math
 from itertools import chain
 from typing import Any
 
+from flambeau import _dtype
 from flambeau._layout import broadcast_sizes, expanded_strides, make_layout
 from flambeau._natively import natively
+from flambeau._tensor import empty_like_layout
+from flambeau.codegen.descriptions import MOST_GROUPS, ONE_GROUP, PER_GROUP
 from flambeau.eager.call import Family
+from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.kernels import pool
 from flambeau.eager.plan import (
     NO_WORK,
@@ -21,11 +25,14 @@ from flambeau.eager.plan import (
     facts_of,
     pattern_of,
 )
+from flambeau.eager.rows import vector_layout
 from flambeau.eager.variants import FAMILIES
 from flambeau.planning import nests
 from flambeau.runtime.base import nothing
+from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 
+GPU_NO_WORK = packed((1,) + (0,) * 63)
 SHARES = 30  # chunks at most, roughly: the kernel has room for twice as many
 
 
@@ -40,13 +47,35 @@ def plan_total(key, trace, inputs, scalars, out_dtypes, outs=None, shape=None, d
     pattern, rank = pattern_of(mark, inputs)
     kernel, work = _kernel(runtime, key, trace, out_dtypes[0], pattern, scalars, rank)
     elements = math.prod(sizes)
-    if not elements:
-        return (out,), kernel, NO_WORK  # no chunks: the total of nothing
+    if not elements:  # the total of nothing: no chunks, but a GPU must be asked all the same
+        return (out,), kernel, GPU_NO_WORK if is_cuda(device) else NO_WORK
+    if is_cuda(device):
+        _, desc = nests.described(sizes, with_result(steps, len(sizes)), elements)
+        return (out,), *_on_gpu(runtime, kernel, desc, out, elements, len(inputs) + len(scalars))
     chunk = max(chunk_elements(work), -(-elements // SHARES))
     chunks, desc = nests.described(sizes, with_result(steps, len(sizes)), chunk)
     if chunks > 1:
         pool().ensure_workers()
     return (out,), kernel, desc
+
+
+def _on_gpu(runtime, kernel, desc, out, elements, count):
+    """(kernel, description): where several groups of threads share the work, they leave totals in
+    memory of the device, and a second kernel joins them. count: operands; the last is the divisor.
+    """
+    groups = 1 if elements <= ONE_GROUP else min(-(-elements // PER_GROUP), MOST_GROUPS)
+    if groups == 1:
+        return kernel, desc
+    join = runtime.kernel("total", "losses:build_total_join", out.dtype.code)
+    room, words = vector_layout(groups, _dtype.float64, out.device), packed((1, groups))
+
+    def run(description, result, *operands):
+        states = empty_like_layout(room)
+        place = states._storage.pointer
+        kernel(description, place, *operands)
+        join(words, result, place, operands[count - 1])
+
+    return run, desc
 
 
 def _walk(inputs):

@@ -21,14 +21,19 @@ from flambeau.eager.writing import number_tensor, writer
 from flambeau.runtime.cpu import packed
 
 PIECE = 1 << 15
+ON_DEVICE = 1 << 12  # where a piece is a group of threads
 
 
 def _plan_count(key):
-    """(elements, description, kernel) of a first pass over a contiguous layout."""
+    """(chunks, description, kernels) of a first pass over a contiguous layout."""
     layout, name, *facts = key
-    chunks = chunks_of(layout.numel, PIECE) or 1
-    words = *Compaction(chunks, PIECE, layout.numel), layout.ndim, *layout.sizes
-    return layout.numel, packed(words), kernel_of(layout, name, *facts)
+    piece = PIECE if layout.device.runtime.is_host else ON_DEVICE
+    chunks = chunks_of(layout.numel, piece) or 1
+    words = *Compaction(chunks, piece, layout.numel), layout.ndim, *layout.sizes
+    running = None
+    if name == "count" and chunks > 1 and layout.device.runtime.adds_up:
+        name, running = "counts", kernel_of(layout, "running")
+    return chunks if layout.numel else 0, packed(words), kernel_of(layout, name, *facts), running
 
 
 COUNTS = Plans(_plan_count)
@@ -39,18 +44,31 @@ def kernel_of(layout, name, *facts):
 
 
 def counted(t, name, *facts):
-    """(description, total, starting places: one per chunk and the total) of a first pass."""
-    numel, desc, kernel = COUNTS[(t._layout, name, *facts)]
-    if not numel:
+    """(description, total, starting places: one per chunk and the total) of a first pass.
+
+    The places are bytes, or a tensor of the device (see _given).
+    """
+    chunks, desc, kernel, running = COUNTS[(t._layout, name, *facts)]
+    if not chunks:
         return desc, 0, None
     at = t._storage.pointer + t._offset
-    if numel <= PIECE:  # one chunk, which starts at the start: nothing to accumulate
+    if chunks == 1:  # it starts at the start: nothing to accumulate
         total = kernel(desc, at, 0) or 0
         return desc, total, packed((0, total))
-    place, counts = told_words(-(-numel // PIECE), t.device)
+    if running is not None:
+        starts = empty_like_layout(vector_layout(chunks + 1, d.int64, t.device))
+        kernel(desc, at, starts._storage.pointer)
+        running(desc, starts._storage.pointer)
+        return desc, starts[chunks].item(), starts
+    place, counts = told_words(chunks, t.device)
     kernel(desc, at, place)
     starts = list(accumulate(counts(), initial=0))
-    return desc, starts[-1], packed(starts)
+    return desc, starts[-1], packed(starts) if starts[-1] >= 0 else None
+
+
+def _given(starts):
+    """Starting places as kernels take them."""
+    return starts if type(starts) is bytes else starts._storage.pointer
 
 
 def counts_of(t):
@@ -88,7 +106,9 @@ def masked_select(input, mask):
     out = empty_like_layout(vector_layout(total, layout.dtype, layout.device))
     if total:
         at = mask._storage.pointer + mask._offset
-        kernel(desc, input._storage.pointer + input._offset, at, starts, out._storage.pointer)
+        kernel(
+            desc, input._storage.pointer + input._offset, at, _given(starts), out._storage.pointer
+        )
     return out
 
 
@@ -125,7 +145,7 @@ LAUNCHERS["masked_put"] = masked_put
 def _write(desc, target, mask, starts, source):
     whole, source = contiguous(target), contiguous(source)
     scatter = kernel_of(target._layout, "scatter", target._layout.itemsize)
-    scatter(desc, address(whole), address(mask), starts, address(source))
+    scatter(desc, address(whole), address(mask), _given(starts), address(source))
     if whole is not target:
         copy_into(target, whole)
 
@@ -194,8 +214,24 @@ def nonzero(input):
     out = empty_like_layout(make_layout(shape, strides, d.int64, layout.device))
     if total and layout.ndim:
         write = kernel_of(layout, "nonzero", layout.dtype.code)
-        write(desc, address(source), starts, out._storage.pointer)
+        write(desc, address(source), _given(starts), out._storage.pointer)
     return out
+
+
+def numbered(mask, places, inverse):
+    """(where a mask of a vector keeps elements, and as many more as there are: one).
+
+    inverse[i], or inverse[places[i]], is the number of the last kept element up to i.
+    """
+    desc, total, starts = counts_of(mask)
+    layout, given = mask._layout, _given(starts)
+    found = empty_like_layout(vector_layout(total + 1, d.int64, layout.device))
+    at, where = address(mask), 0 if places is None else address(places)
+    kernel_of(layout, "nonzero", layout.dtype.code)(desc, at, given, address(found))
+    if inverse is not None:
+        number = kernel_of(layout, "numbers", places is not None)
+        number(desc, at, given, where, address(inverse))
+    return found
 
 
 @launches("count_nonzero")

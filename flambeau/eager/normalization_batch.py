@@ -13,6 +13,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Columns, Pieces, Planes
 from flambeau.eager.copying import copy_into
+from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import launches
 from flambeau.eager.normalization import (
     check_mixed,
@@ -36,6 +37,7 @@ from flambeau.eager.softmax import GRAIN, row_kernel
 from flambeau.runtime.cpu import packed
 
 ENOUGH = 8  # channels (or groups of them) that keep all threads busy
+GPU_ENOUGH, GPU_GRAIN = 1 << 12, 1 << 14  # the same for a GPU, and elements of a piece
 
 
 class Form(NamedTuple):
@@ -58,30 +60,31 @@ def form_of(layout, whole=False):
     length = math.prod(rest)
     count = batch * length
     whole = whole or layout.numel <= 2 * GRAIN
+    limits = (GPU_ENOUGH, GPU_GRAIN) if is_cuda(layout.device) else (ENOUGH, GRAIN)
     if across or length == 1:
-        walk, (words, pieces) = "columns", _across(count, channels, whole)
+        walk, (words, pieces) = "columns", _across(count, channels, whole, *limits)
     else:
-        walk, (words, pieces) = "planes", _in_planes(batch, channels, length, whole)
+        walk, (words, pieces) = "planes", _in_planes(batch, channels, length, whole, *limits)
     return Form(layout, walk, packed(words), channels, pieces, count)
 
 
-def _across(count, channels, whole):
+def _across(count, channels, whole, enough, grain):
     """(words of a walk down columns, pieces of a channel)."""
     width = 64
     groups = -(-channels // width)
     pieces, height = 1, count
-    if not whole and groups < ENOUGH:
-        height = max(1, GRAIN // channels)
+    if not whole and groups < enough:
+        height = max(1, grain // channels)
         pieces = -(-count // height)
         groups, width = 1, channels
     return Columns(chunks_of(pieces * groups, 1), count, height, channels, groups, width), pieces
 
 
-def _in_planes(batch, channels, length, whole):
+def _in_planes(batch, channels, length, whole, enough, grain):
     """(words of a walk over planes, pieces of a channel)."""
     pieces, run, part, count = 1, batch, length, batch * length
-    if not whole and channels < ENOUGH:
-        wanted = min(256, -(-count // GRAIN))
+    if not whole and channels < enough:
+        wanted = min(256, -(-count // grain))
         if batch >= wanted:
             run = -(-batch // wanted)
             pieces = -(-batch // run)

@@ -22,6 +22,7 @@ from flambeau.planning import nests
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
+from flambeau.runtime.threads import MANY, planned
 
 WORK = 1 << 16  # elements of the cheapest kernel that are worth a thread's while
 NO_WORK = packed([0])  # the description of a launch without chunks
@@ -49,6 +50,8 @@ def cost(values):
         stack.extend((v.re, v.im) if isinstance(v, scalar.Complex) else (v,))
     while stack:
         e = stack.pop()
+        while e.op == "native":  # as most targets spell it
+            e = e.args[-1]
         if id(e) in seen:
             continue
         seen.add(id(e))
@@ -58,7 +61,9 @@ def cost(values):
 
 
 def chunk_elements(work):
-    return max(4096, (WORK // (1 + work // 8)) & -1024)
+    """Elements of a chunk; many threads are content with less work for each."""
+    most = WORK if planned() <= MANY else WORK // 2
+    return max(4096, (most // (1 + work // 8)) & -1024)
 
 
 def output_layout(shape, inputs, dtype, device):

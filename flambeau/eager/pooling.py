@@ -81,11 +81,17 @@ class _Planes:
 
     def launch(self, results, described, build, *facts):
         """A plan: results, kernel, description, layout of the source. build: file:function."""
+        if max(prod(self.sizes), prod(self.outs)) * self.channels >= 1 << 31:
+            self._check_image()
         kernel = self.runtime.kernel(build.partition(":build_")[2], build, *facts)
         chunks, words = described
         if chunks > 1:
             pool().ensure_workers()
         return *results, kernel, words, self.source
+
+    def _check_image(self):
+        if not self.runtime.is_host:
+            raise RuntimeError("pooling on a GPU takes images of less than 2^31 elements")
 
     def words(self, lines=1, by_columns=False, windows=PLAIN, counts=True, divisor=0):
         """(chunks, description); lines: pieces that an image is cut into; windows: dilations,
@@ -231,7 +237,8 @@ def max_pool_backward(grad, chosen, layout, window, formats):
     code = layout.dtype.code
     # fractional windows (no formats) are known by their indices alone; scattered sums of half types
     # would be rounded after every addition
-    if not formats or (form == "planes" and layout.itemsize > 2):
+    scattered = form == "planes" and layout.itemsize > 2 and work.runtime.is_host
+    if not formats or scattered:
         lines, build, facts = None, "pooling:build_scatter", (code, index)
     elif form == "rows":
         build, facts = "pooling_rows:build_largest_rows_backward", (code, *work.columns(), index)

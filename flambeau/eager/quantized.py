@@ -300,12 +300,25 @@ def dequantize(input):
     return rows.dequantized(integers, scales, shifts)
 
 
-def dequantized_by_vectors(q):
-    """The numbers as PyTorch's elementwise ops see them: scale and shift, rounded once."""
+def _by_vectors(q):
+    """(scale, shift) as PyTorch's elementwise ops see them."""
     quantizer = _per_tensor(q, "dequantize")
     scale = as_float32(quantizer.scale)
-    shift = as_float32(-quantizer.zero_point * scale)
-    return rows.dequantized_shifted(integers_of(q), scale, shift)
+    return scale, as_float32(-quantizer.zero_point * scale)
+
+
+def dequantized_by_vectors(q):
+    """The numbers as PyTorch's elementwise ops see them: scale and shift, rounded once."""
+    return rows.dequantized_shifted(integers_of(q), *_by_vectors(q))
+
+
+def summed(a, b, quantizer, relu):
+    """The sum of two quantized tensors of bytes, with levels of its own."""
+    row = getattr(rows, "summed_" + _LETTERS[a.dtype])
+    least = 0.0 if relu else float("-inf")
+    facts = (*_by_vectors(a), *_by_vectors(b), least, reciprocal(quantizer.scale))
+    integers = row(integers_of(a), integers_of(b), *facts, float(quantizer.zero_point))
+    return quantized_over(integers, a.dtype, quantizer)
 
 
 def int_repr(input):

@@ -354,7 +354,7 @@ FUNCTIONS = {
     **_named("clone contiguous reshape flatten reshape_as unflatten ravel cpu", _moved),
     **_named(
         "max_pool2d max_pool3d flip index_select repeat tile channel_shuffle "
-        "pixel_shuffle pixel_unshuffle sort topk max min amax amin stack masked_select "
+        "pixel_shuffle pixel_unshuffle sort topk max min amax amin masked_select "
         "take_along_dim unique rot90 resize_",
         _on_integers,
     ),
@@ -381,6 +381,7 @@ FUNCTIONS = {
     "interpolate": _interpolated,
     "cat": _cat,
     "concat": _cat,
+    "stack": _cat,
     "pad": _pad,
     "copy_": _copy,
     "fill_": _fill,

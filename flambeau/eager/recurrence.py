@@ -115,6 +115,26 @@ def _rnn_layer_backward(
     return tuple(make() if need else None for make, need in zip(makers, needs))
 
 
+@launches("rnn_stack")
+def rnn_stack(input, hidden, cell, weights, kind, steps, layers, both, biased, keeps):
+    """All layers at once, by a library of the device; see ops/recurrence.py."""
+    own = input.device.runtime.recurrence
+    stack = own.stack(input._layout, hidden._layout, kind, steps, layers, both, biased)
+    return stack.forward(input, hidden, cell, weights, keeps)
+
+
+@launches_kernel("rnn_stack_backward")
+def _rnn_stack_backward(
+    g_output, g_hidden, g_cell, input, hidden, cell, weights, output, kept, kind, steps, layers,
+    both, biased, needs,
+):  # fmt: skip
+    own = input.device.runtime.recurrence
+    stack = own.stack(input._layout, hidden._layout, kind, steps, layers, both, biased)
+    given = [None if t is None else contiguous(t.detach()) for t in (g_output, g_hidden, g_cell)]
+    found = stack.backward(*given, input, hidden, cell, weights, output, kept)
+    return tuple(t if need else None for t, need in zip(found, needs))
+
+
 def _start(layer, width, gradient):
     """The gradient of the last state: a new matrix that the steps write to."""
     out = layer.new(layer.batch, width)

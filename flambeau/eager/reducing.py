@@ -25,6 +25,7 @@ from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.planning import reductions as walks
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
+from flambeau.runtime.threads import planned
 
 
 def normal_dims(dim, ndim, all_if_empty=True):
@@ -62,6 +63,7 @@ class Kind:
         codes = tuple(d.code for d in self.dtypes)
         self.key = (op.name, sample.dtype.code, self.compute.code, codes, static)
         self.runtime = sample.device.runtime
+        self.on_gpu = sample.device.type == "cuda"
         self.reduction = None
         if self.runtime.computes:
             types = tuple([type(v) for _, v in static])  # 1, 1.0 and True are different things
@@ -135,7 +137,7 @@ class Call:
 
     def _rows(self, ks, kst, kout, rs, rst, size, count):
         pieces, rows, long, side_by_side, chunks, desc = walks.along_rows(
-            ks, kst, kout, rs, rst, size, count
+            ks, kst, kout, rs, rst, size, count, self.kind.on_gpu
         )
         access, sink = "c" if side_by_side else "n", "states" if pieces > 1 else "results"
         shape = (len(ks), len(rs) - 1, access, "elements", sink, bool(long))
@@ -145,7 +147,7 @@ class Call:
 
     def _columns(self, ks, kst, kout, rs, rst, size, count):
         pieces, results, side_by_side, chunks, desc = walks.down_columns(
-            ks, kst, kout, rs, rst, size, count
+            ks, kst, kout, rs, rst, size, count, 0 if self.kind.on_gpu else planned()
         )
         access, sink = "c" if side_by_side else "n", "states" if pieces > 1 else "results"
         shape = (len(ks) - 1, len(rs), access, "elements", sink)
@@ -332,7 +334,7 @@ class Reducer:
         arguments want something else.
         """
         sort, ndim, args, short = key
-        if sort is None:
+        if sort is None or (not short and sort.device.type == "cuda"):  # one group is not enough
             return None
         kind = self.kinds[sort.dtype, sort.device, ndim, args]
         return kind.whole_plan(sort, short) if kind.is_whole else None

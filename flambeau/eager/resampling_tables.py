@@ -15,7 +15,7 @@ from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
 from flambeau.planning.resampling import LISTED, double, merged, pace, single
 from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
-from flambeau.storage import new_storage
+from flambeau.storage import brought
 
 _WAYS = ("near", "far", "gather")
 WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
@@ -68,8 +68,7 @@ def listed(rows, wide):
 
 def moved(table, device):
     """The same table in memory of another device than the host."""
-    memory = new_storage(8 * (table.outputs + 1 + 2 * table.room), device)
-    device.runtime.write(memory.pointer, table.places[0], memory.nbytes)
+    memory = brought(table.places[0], 8 * (table.outputs + 1 + 2 * table.room), device)
     return _table(memory, memory.pointer, table.outputs, table.room, table.wide)
 
 

@@ -12,12 +12,15 @@ from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau.codegen.descriptions_places import ScanColumns, ScanRows
 from flambeau.eager.copying import filled, to_copy
+from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import dense_like, dimension, has_work, vector_layout
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
+GPU_BLOCK, GPU_LONG = 1 << 13, 1 << 14  # the same on a GPU, unless there are rows enough
+ENOUGH = 1 << 9
 
 
 def _plan_scan(name, layout, dim, *dtypes):
@@ -40,8 +43,10 @@ def _plan_scan(name, layout, dim, *dtypes):
         words = ScanColumns(outer * groups, n, inner, groups, per_group)
     else:
         build, blocks, block = "scans:build_scan_rows", 1, n
-        if n >= LONG:
-            blocks, block = -(-n // BLOCK), BLOCK
+        on_gpu = is_cuda(device)
+        if (n >= GPU_LONG and outer < ENOUGH) if on_gpu else n >= LONG:
+            block = GPU_BLOCK if on_gpu else BLOCK
+            blocks = -(-n // block)
             totals = vector_layout(2 * outer * blocks, d.int64, device)
         pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
         words = ScanRows(-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk)

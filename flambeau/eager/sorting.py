@@ -97,7 +97,7 @@ def sort(layout, dim, descending, stable):
     n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
         return *idle(*results), None
-    if not _is_rows(layout, dim) or n >= LONG:
+    if not _is_rows(layout, dim) or n >= LONG or layout.device.runtime.sorts is not None:
         return *results, None, None, None
     words, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
     found = launch(results, words, "sort_rows", "sorting:build_sort_rows", layout.dtype.code)
@@ -115,6 +115,9 @@ def _describe_sort(rows, n, dtype, descending):
 def sort_rows(values, indices, source, rows, n, descending):
     """Sort rows of one tensor into others."""
     dtype, device = source._layout.dtype, source._layout.device
+    sorts = device.runtime.sorts
+    if sorts is not None and sorts.sort(values, indices, source, rows, n, descending):
+        return
     places = address(values), address(indices), address(source)
     if n < LONG:
         description, room = _describe_sort(rows, n, dtype, descending)
@@ -179,7 +182,10 @@ def _topk_apart(input, k, dim, largest, sorted):
     rows, n, source = as_rows(input, dim)
     shape = row_shape(input, dim, k)
     values, indices = map(empty_like_layout, _results(input._layout, shape))
-    if k * 8 > n and n > SHORT:
+    sorts = input._layout.device.runtime.sorts
+    if sorts is not None and sorts.best(values, indices, source, rows, n, k, largest):
+        pass
+    elif (k * 8 > n and n > SHORT) or sorts is not None:
         _topk_by_sorting(values, indices, source, rows, n, k, largest)
     else:
         _best(values, indices, source, rows, n, k, largest)
@@ -205,7 +211,8 @@ def topk(layout, k, dim, largest, sorted):
     results = _results(layout, (*shape[:dim], k, *shape[dim + 1 :]) if shape else ())
     if not has_work(results[0]):
         return *idle(*results), None
-    if not _is_rows(layout, dim) or not (n <= SHORT or k * 8 <= n < LONG):
+    fits = n <= SHORT or k * 8 <= n < LONG
+    if not _is_rows(layout, dim) or not fits or layout.device.runtime.sorts is not None:
         return *results, None, None, None
     words, room, _ = _describe_best(layout.numel // n, n, k or 1, dtype, largest)
     found = launch(results, words, "best_items", "selection:build_best_items", dtype.code)
@@ -264,8 +271,13 @@ def _select(rows, name, layout, dim, keepdim, facts):
     rows = layout.numel // n
     per_chunk = -(-rows // min(rows, max(1, (rows * n) >> 15), 64))
     words = RankedRows(-(-rows // per_chunk), rows, n, per_chunk, *facts)
+    sorts, nbytes = layout.device.runtime.sorts, words.chunks * 2 * n * item_bytes(layout.dtype)
+    if sorts is not None:
+        picked, nbytes = sorts.pick(name, layout, words), 0
+        if picked is not None:
+            return *results, picked, packed(words), _room(nbytes, layout.device)
     found = launch(results, words, name, f"selection:build_{name}", layout.dtype.code)
-    return *found, _room(words.chunks * 2 * n * item_bytes(layout.dtype), layout.device)
+    return *found, _room(nbytes, layout.device)
 
 
 def _nonempty(name, input, dim):

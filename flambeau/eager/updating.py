@@ -109,7 +109,8 @@ def update(name, columns, numbers=(), flags=()):
 
 def _code(t):
     """The dtype in memory; complex numbers are pairs of reals to a rule."""
-    return _REAL.get(t.dtype.code) or t.dtype.code
+    code = t._layout.dtype.code
+    return _REAL.get(code, code)
 
 
 def _update_copies(name, columns, numbers, flags):

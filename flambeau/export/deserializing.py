@@ -301,6 +301,11 @@ def _names(output):
     return [_name(value.get("name") or value.get("as_name"))]
 
 
+_LEVELS = frozenset(
+    f"{word}quantize_per_{of}.default" for word in ("", "de") for of in ("tensor", "channel")
+)
+
+
 def _target(text):
     """What is called: an op of aten or arithmetic, by name."""
     space, _, rest = str(text).rpartition("torch.ops.aten.")
@@ -308,6 +313,9 @@ def _target(text):
         short, _, kind = rest.partition(".")
         if (kind or "default") in schemas_of(short):
             return getattr(namespace("aten").packet(short), kind or "default")
+    space, _, rest = str(text).rpartition("torch.ops.quantized_decomposed.")
+    if not space and rest in _LEVELS:
+        return getattr(flambeau.ops.quantized_decomposed, rest.partition(".")[0]).default
     if text in _OF_GRAPHS:
         return _OF_GRAPHS[text]
     if text == "torch.sym_float":

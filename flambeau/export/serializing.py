@@ -1,5 +1,6 @@
 """A program as JSON, in the schema of PyTorch's .pt2 files."""
 
+import inspect
 import math
 import operator
 from typing import Any
@@ -111,7 +112,7 @@ class _Graph:
 
     def _call(self, node):
         schema = node.target._schema if _is_aten(node.target) else None
-        names = [a.name for a in schema.arguments] if schema else ["a", "b", "c"]
+        names = [a.name for a in schema.arguments] if schema else _names_of(node.target)
         within = isinstance(node.target, OpOverloadPacket)  # an op of graphs
         if within:
             names = [""] * len(node.args)
@@ -230,6 +231,13 @@ _PLAIN: list[tuple] = [
 
 def _is_aten(target):
     return isinstance(target, OpOverload) and target.namespace == "aten"
+
+
+def _names_of(target):
+    """Names of the arguments of a custom op; arithmetic has letters."""
+    if not isinstance(target, OpOverload):
+        return ["a", "b", "c"]
+    return list(inspect.signature(target.function()._fn).parameters)
 
 
 def _kind(schema, name):

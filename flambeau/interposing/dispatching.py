@@ -163,12 +163,13 @@ def _told_classes(values):
     found: list[type] = []
     for value in values:
         for item in value if type(value) in (list, tuple) else (value,):
-            kind = type(item)
-            if kind is Tensor or kind in found or not isinstance(item, Tensor):
-                continue
-            if has_dispatch(kind):
-                below = (k for k, other in enumerate(found) if issubclass(kind, other))
-                found.insert(next(below, len(found)), kind)
+            for t in item if type(item) is list else (item,):  # an update has columns of tensors
+                kind = type(t)
+                if kind is Tensor or kind in found or not isinstance(t, Tensor):
+                    continue
+                if has_dispatch(kind):
+                    below = (k for k, other in enumerate(found) if issubclass(kind, other))
+                    found.insert(next(below, len(found)), kind)
     return tuple(found)
 
 

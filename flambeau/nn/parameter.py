@@ -8,7 +8,7 @@ from flambeau import _device
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
-from flambeau.interposing.overriding import SPEAKS, disabled, roles
+from flambeau.interposing.overriding import SPEAKS, disabled, has_dispatch, roles
 
 
 class _Marked(type(Tensor)):  # type: ignore[misc]
@@ -57,7 +57,7 @@ class Parameter(Tensor, metaclass=_Marked):
             raise RuntimeError(
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
-        if roles[type(data)] == SPEAKS:
+        if type(data) is not Tensor and (roles[type(data)] == SPEAKS or has_dispatch(type(data))):
             return _marked(data, requires_grad)
         return _alias(cls, data.detach(), requires_grad)
 

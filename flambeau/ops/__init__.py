@@ -125,3 +125,4 @@ FAMILIES = (
 )
 
 quantized: Any  # torch.ops.quantized, which flambeau/__init__.py looks up
+quantized_decomposed: Any  # and torch.ops.quantized_decomposed

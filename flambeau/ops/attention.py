@@ -15,6 +15,8 @@ from flambeau.ops.table import OptionalTensor, composite, public, remembered, te
 
 MAX_WIDTH = 512  # elements of a row: blocks of wider ones would not fit the stacks of all threads
 
+HIDDEN = -60000.0  # what libraries add to scores of hidden keys: all types hold it, sums stay exact
+
 
 # -- on plain ops ---------------------------------------------------------------------------------
 
@@ -90,6 +92,16 @@ def _attention_backward(
     scale: float,
 ):
     """Gradients of query, key and value; on plain ops where they have gradients in turn."""
+    if keep is not None and keep.dtype is not d.bool_:
+        raise RuntimeError(
+            "derivative for attention_backward is not implemented where weights were dropped on "
+            "a GPU"
+        )
+    return plain_gradients(grad, query, key, value, attn_mask, keep, dropout_p, is_causal, scale)
+
+
+def plain_gradients(grad, query, key, value, attn_mask, keep, dropout_p, is_causal, scale):
+    """The same on plain ops."""
     g, query, key, value = _widened(grad, query, key, value)
     every_key, every_value = _repeated(query, key), _repeated(query, value)
     weights = _weights(query, every_key, attn_mask, is_causal, scale)
@@ -114,7 +126,9 @@ def _shared(grad, t):
 # -- rows with kernels ----------------------------------------------------------------------------
 
 
-def _gradients(g, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale):
+def _gradients(
+    g, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale, logged
+):  # fmt: skip
     found = _attention_backward(
         g, query, key, value, out, out1, attn_mask, keep, dropout_p, is_causal, scale
     )
@@ -138,8 +152,12 @@ def _attention(
     dropout_p: float,
     is_causal: bool,
     scale: float,
+    logged: bool = True,
 ):
-    """Attention in four dimensions, and the logarithms of its sums of exponentials."""
+    """Attention in four dimensions, and the logarithms of its sums of exponentials.
+
+    logged: will somebody look at those? Libraries may leave them out.
+    """
 
 
 # -- checks, in PyTorch's words and order ---------------------------------------------------------
@@ -264,7 +282,8 @@ def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_g
 
     learned: does the mask want a gradient?
     """
-    has_kernel = query.device.runtime.is_host  # (the host's alone)
+    on_host = query.device.runtime.is_host
+    has_kernel = on_host or _library_takes(query, key, value, attn_mask, dropout_p, is_causal)
     if attn_mask is None and dropout_p == 0 and _is_plain(query, key, value):
         return "four" if has_kernel else "plain"
     _check(query, key, value, attn_mask)
@@ -277,7 +296,7 @@ def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_g
     learned = learned or not has_kernel
     four = len(q) == 4 and (same or (shared and k[1] > 0))
     if attn_mask is not None and is_causal:
-        fused = four and dropout_p == 0 and q[3] == v[3] and not learned
+        fused = four and dropout_p == 0 and q[3] == v[3] and not learned and on_host
         if not fused:
             raise RuntimeError(
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
@@ -295,6 +314,26 @@ def _route(query, key, value, attn_mask, learned, dropout_p, is_causal, enable_g
     if learned or max(q[-1], v[-1]) > MAX_WIDTH or dropout_p == 1:
         return "plain"
     return "four" if four else "bring"
+
+
+def _library_takes(query, key, value, mask, dropout_p, is_causal):
+    """Does a library of the device do a call with such layouts?"""
+    own = query.device.runtime.attention
+    if own is None or not query.ndim == key.ndim == value.ndim == 4:
+        return False
+    if (mask is not None and mask.ndim > 4) or not 0 <= dropout_p < 1:
+        return False
+    shape = None if mask is None else mask.sizes
+    try:
+        if not _fits(query.sizes, key.sizes, value.sizes, shape, True):
+            return False
+    except IndexError:
+        return False
+    if not query.dtype is key.dtype is value.dtype or query.sizes[0] != key.sizes[0]:
+        return False
+    if key.sizes[:2] != value.sizes[:2] or not key.sizes[1] or query.sizes[1] % key.sizes[1]:
+        return False
+    return own.takes(query, key, value, shape, dropout_p > 0, is_causal)
 
 
 def _arranged(out, query):
@@ -331,6 +370,37 @@ def _mask_plane(mask, query, key, batch):
     if batch is None:
         return mask.expand(*query.shape[:2], *scores)
     return mask.expand(*batch, *scores).reshape(*query.shape[:2], *scores)
+
+
+def _by_library(query, key, value, attn_mask, dropout_p, is_causal, scale):
+    """Attention by a library of a GPU: masks are added, and what is dropped is a seed's matter."""
+    runtime = query.device.runtime
+    query, key, value = [t.clone() if t._offset % 16 else t for t in (query, key, value)]
+    hidden = keep = None
+    if attn_mask is not None:
+        attn_mask, hidden = _added(attn_mask, query, key, runtime)
+    if dropout_p > 0:
+        keep = runtime.attention.seed(query.device)
+    logged = query._requires_grad or key._requires_grad or value._requires_grad
+    given = attn_mask, keep, dropout_p, is_causal, scale, logged
+    out = _attention(query, key, value, *given)[0]
+    return out if hidden is None else out.masked_fill(hidden, 0.0)
+
+
+def _added(mask, query, key, runtime):
+    """A mask as numbers that are added to scores, and the rows in which no key is seen.
+
+    Those rows get equal weights, which are finite; the result is zero there all the same.
+    """
+    layout = runtime.attention.mask(mask.shape, query._layout, key._layout)
+    mask = mask.expand(layout.shape)
+    if mask.dtype.category == 0:
+        seen, zero = mask, query.new_zeros((), dtype=query.dtype)
+        mask = zero.expand(layout.shape).masked_fill(~mask, HIDDEN)
+    else:
+        seen = mask.ne(-math.inf)
+        mask = mask.to(query.dtype).clamp(min=HIDDEN)
+    return mask.contiguous(), ~seen.any(-1, keepdim=True)
 
 
 def scale_of(query, scale):
@@ -376,6 +446,9 @@ def scaled_dot_product_attention(
             key, value = _repeated(query, key), _repeated(query, value)
         out = _plain_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
         return _arranged(out, query)
+    if not query._layout.device.runtime.is_host:
+        given = query, key, value, attn_mask, dropout_p, is_causal, scale
+        return _by_library(*given)
     shape = None
     if route == "bring":
         shape, query, key, value = _brought(query, key, value, enable_gqa)

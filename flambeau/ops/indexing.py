@@ -425,7 +425,7 @@ def _masked_scatter_source(g, mask, source_shape):
     rest = math.prod(source_shape) - picked.numel()
     if rest:
         picked = zeros(g, (math.prod(source_shape),)).index_put_(
-            (public("arange")(picked.numel()),), picked
+            (public("arange")(picked.numel(), device=picked.device),), picked
         )
     return picked.reshape(source_shape)
 

@@ -101,6 +101,30 @@ def dequantized_shifted(input, scale: float, shift: float):
     return m.fma(input, scale, shift)
 
 
+def _summed(code, a, b, scale_a, shift_a, scale_b, shift_b, least, inverse, zero_point):
+    """Both numbers, their sum (nothing below `least`), and its level: rounded before the shift."""
+    total = m.fmax(m.fma(a, scale_a, shift_a) + m.fma(b, scale_b, shift_b), least)
+    return _within(m.rint(total * inverse) + zero_point, code)
+
+
+@pointwise(dtype=_integers(d.uint8), variants="")
+def summed_u8(
+    a, b, scale_a: float, shift_a: float, scale_b: float, shift_b: float, least: float,
+    inverse: float, zero_point: float,
+):  # fmt: skip
+    """A sum of unsigned bytes with levels of their own, as unsigned bytes with others."""
+    return _summed("u8", a, b, scale_a, shift_a, scale_b, shift_b, least, inverse, zero_point)
+
+
+@pointwise(dtype=_integers(d.int8), variants="")
+def summed_i8(
+    a, b, scale_a: float, shift_a: float, scale_b: float, shift_b: float, least: float,
+    inverse: float, zero_point: float,
+):  # fmt: skip
+    """The same for signed bytes."""
+    return _summed("i8", a, b, scale_a, shift_a, scale_b, shift_b, least, inverse, zero_point)
+
+
 def _level(input, scale, zero_point):
     return m.rint(input * (1 / scale)) + zero_point
 
@@ -125,3 +149,25 @@ def faked(input, scale, zero_point, quant_min: float, quant_max: float):
     """To integers within bounds and back, in floats."""
     level = m.fmin(m.fmax(_level(input, scale, zero_point), quant_min), quant_max)
     return (level - zero_point) * scale
+
+
+@pointwise(dtype=lambda operands: (d.float32, d.float32), variants="")
+def rounding_error(counts, place, width: float, step: float, levels: float):
+    """What rounding changes in the numbers of a bin, squared, if they are spread evenly over it.
+
+    place: bins from the first level to the bin, which is `width` wide; levels are `step` apart.
+    """
+    begin, half = place * width, step / 2
+    end = begin + width
+    first, last = (
+        m.fmin(m.fmax(m.floor(edge / step), 0.0), levels - 1) for edge in (begin, end)
+    )  # the levels around the edges
+    density = counts / width
+
+    def integral(low, high):
+        """Of the square of the distance from a level."""
+        return density * ((high * high * high - low * low * low) / 3)
+
+    change = integral(begin - (first + 0.5) * step, half)
+    change = change + (last - first - 1) * integral(-half, half)
+    return change + integral(-half, end - (last * step + half))

@@ -203,6 +203,59 @@ def _rnn_layer(
     """
 
 
+# -- all layers by a library ----------------------------------------------------------------------
+
+
+@composite("rnn_stack_backward", variants="")
+def _rnn_stack_backward(
+    g_output: OptionalTensor, g_hidden: OptionalTensor, g_cell: OptionalTensor, input, hidden,
+    cell: OptionalTensor, weights, output, kept, kind: str, steps: int, layers: int, both: bool,
+    biased: bool, needs: object,
+):  # fmt: skip
+    """Gradients by the library, which has no second derivatives."""
+    raise NotImplementedError("derivative for _cudnn_rnn_backward is not implemented")
+
+
+def _stack_gradients(
+    raw_gs, input, hidden, cell, weights, kind, steps, layers, both, biased, out, out3, needs
+):  # fmt: skip
+    return _rnn_stack_backward(
+        *raw_gs[:3], input, hidden, cell, weights, out, out3, kind, steps, layers, both, biased,
+        needs,
+    )  # fmt: skip
+
+
+@template(
+    "rnn_stack", variants="", outputs=4, joint_grad=_stack_gradients, node="CudnnRnnBackward0"
+)
+def _rnn_stack(
+    input, hidden, cell: OptionalTensor, weights, kind: str, steps: int, layers: int, both: bool,
+    biased: bool, keeps: bool,
+):  # fmt: skip
+    """Rows of output, last hidden states, last cell states, and what backward needs (if it keeps).
+
+    weights: all matrices one after the other, then all biases.
+    """
+
+
+def _by_library(kind, rows, steps, states, params, biased, layers, both):
+    """The results of a library of the device, or None."""
+    own = rows.device.runtime.recurrence
+    if own is None or len({t.dtype for t in (rows, *params)}) > 1:
+        return None
+    hidden, cell = states
+    if own.stack(rows._layout, hidden._layout, kind, steps, layers, both, biased) is None:
+        return None
+    each = 4 if biased else 2
+    order = [p for k in range(0, len(params), each) for p in params[k : k + 2]]
+    order += [p for k in range(0, len(params), each) for p in params[k + 2 : k + each]]
+    weights = public("cat")([p.reshape(-1) for p in order])
+    keeps = any(t is not None and t._requires_grad for t in (rows, hidden, cell, weights))
+    given = kind, steps, layers, both, biased, keeps
+    out, h, c, _ = _rnn_stack(rows, hidden, cell, weights, *given)
+    return out, h, None if cell is None else c
+
+
 # -- stacks of layers -----------------------------------------------------------------------------
 
 
@@ -238,6 +291,12 @@ def _stacked(kind, data, batch_sizes, states, params, has_biases, layers, dropou
         )
     if any(t is not None and t.shape[0] != layers * directions for t in states):
         raise RuntimeError("Expected more hidden states in stacked_rnn")
+    even = batch_sizes[0] == batch_sizes[-1] and not (dropout and train and layers > 1)
+    if even and not projected:
+        given = kind, data, len(batch_sizes), states, params, has_biases, layers, both
+        found = _by_library(*given)
+        if found is not None:
+            return found
     last_h, last_c = [], []
     for layer in range(layers):
         outputs = []

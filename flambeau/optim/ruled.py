@@ -6,6 +6,7 @@ count of steps), and the numbers and flags that follow from it (`_facts`). With
 `differentiable=True` the same rule runs on tensors, so that autograd sees the step.
 """
 
+from flambeau._device import device
 from flambeau._dtype import default_dtype, float32, float64
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import enable_grad, modes
@@ -97,6 +98,8 @@ class RuleOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         before = modes.grad
+        if "cuda" in device.runtimes and "capturable" in self.defaults:
+            self._check_capture()
         modes.grad = self.defaults["differentiable"]
         try:
             for group in self.param_groups:
@@ -125,8 +128,23 @@ class RuleOptimizer(Optimizer):
                 found[key] = [(p, grad, state)]
         return found
 
+    def _check_capture(self):
+        """Numbers of a step that follow from its count would stay what they are in a graph."""
+        if not any(runtime.is_capturing for runtime in device.runtimes["cuda"].parts.values()):
+            return
+        name = type(self).__name__
+        if not all(group["capturable"] for group in self.param_groups):
+            raise RuntimeError(
+                f"Attempting CUDA graph capture of step() for an instance of {name} but "
+                "param_groups' capturable is False."
+            )
+        raise RuntimeError(
+            f"CUDA graph capture of step() for an instance of {name}: its counts of steps are the "
+            "host's. Capture forward and backward, or use torch.compile"
+        )
+
     def _check(self, group, param):
-        if group.get("capturable"):
+        if group.get("capturable") and param.device.type != "cuda":
             raise AssertionError(
                 "If capturable=True, params and state_steps must be on supported devices: "
                 "['cuda', 'xpu', 'hpu', 'privateuseone', 'xla']."

@@ -11,6 +11,7 @@ from flambeau.planning.convolutions import (
     WeightPlan,
     cut,
     describe,
+    enough,
     even,
     pitch,
     put_images,
@@ -44,10 +45,10 @@ def fits(g, code):
     return n * -(-high // 2) * -(-wide // 2) >= LEAST_SQUARES
 
 
-def _block(squares, width, most):
+def _block(squares, width, most, least):
     """Squares of a block: whole vectors, equal blocks, enough of them for some threads."""
     vectors = -(-squares // width)
-    count = max(-(-vectors * width // most), min(4, vectors))
+    count = max(-(-vectors * width // most), min(least, vectors))
     return cut(vectors, -(-vectors // count)) * width
 
 
@@ -63,9 +64,13 @@ def square_plan(g, code, backward, biased):
     (n, rows, _, out_h, out_w), depth = out, source[1]
     high, wide = -(-out_h // 2), -(-out_w // 2)
     squares = n * high * wide
-    block = _block(squares, width, SQUARES * 4 // size)
+    few, small = enough(16 * squares * rows * depth)
+    wanted = few if small else 4
+    block = _block(squares, width, SQUARES * 4 // size, 8 if small else 4)
     blocks = -(-squares // block)
-    parts = 1 if blocks >= 4 else min(-(-4 // blocks), max(1, rows // ROWS))
+    parts = 1
+    if blocks < wanted:
+        parts = min(-(-wanted // blocks), max(1, rows // (48 if small else ROWS)))
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
     at_spare, line = up((block + 2) * 8 * 8, 64), pitch(block, size)
@@ -103,7 +108,12 @@ def square_weight_plan(g, code):
     c_parts = max(1, min(4, channels // 64))
     per_part = up(-(-channels // c_parts), 8)
     c_parts = -(-channels // per_part)
-    parts = even(min(blocks // 2, FEW // c_parts))
+    parts = even(min(blocks // 2, FEW // c_parts))  # this one says what is added up in which order
+    few, small = enough(16 * squares * rows * channels)
+    if small:
+        c_parts = max(c_parts, min(few // parts, channels // 16))
+        per_part = up(-(-channels // c_parts), 8)
+        c_parts = -(-channels // per_part)
     at_spare, spare = up((block + 2) * 8 * 8, 64), (2 * min(wide, block) + width) * 64
     line, row = pitch(block, size), up(rows * size, 64) + 192
     at_panel, panel_plane = at_spare + 4 * 64 + 2 * spare + 64, per_part * line + 64
@@ -119,7 +129,7 @@ def square_weight_plan(g, code):
         part_bytes=16 * share_plane,
     )  # fmt: skip
     put_images(v, g.x_shape, g.x_strides, (1, 1, 1), g.y_strides)
-    per_chunk = max(1, -(-channels // FEW))
+    per_chunk = max(1, -(-channels // few))
     gather = SquareGather(
         chunks=-(-channels // per_chunk), c=channels, m=rows, shares=parts, pitch=row,
         plane=share_plane, part_bytes=16 * share_plane, c_per_chunk=per_chunk,

@@ -8,6 +8,7 @@ sizes alone, so results do not depend on threads. The kernels are in codegen/tem
 
 import itertools
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 from flambeau._natively import natively
@@ -22,6 +23,7 @@ from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
+from flambeau.runtime.threads import MANY, planned
 
 PANEL = 288  # rows of a panel: long sums keep the register tiles busy
 PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
@@ -71,6 +73,17 @@ def _registers(code):
     from flambeau.codegen.templates import conv_panels, tiles  # with llvmlite, on first need
 
     return tiles.lanes(code), conv_panels.chunk_rows()
+
+
+def enough(work):
+    """(chunks that keep all threads busy, do they ask for smaller ones than few threads do?).
+
+    work: multiplications. Only cuts that change no sum may follow the number of threads.
+    """
+    threads = planned()
+    if threads <= MANY:
+        return FEW, False
+    return max(FEW, min(2 * threads, work >> 20)), True
 
 
 def cut(count, most):
@@ -293,7 +306,7 @@ def product_plan(g, code, backward, biased):
     (_, _, *sizes), strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
     block, lines, per_part, together, own, each = _cut_pixels(
         tuple(itertools.chain(*lattices)), n, g.groups, registers(code)[0], pattern.pixels,
-        pattern.work, pattern.rows,
+        pattern.work, pattern.rows, *enough(pattern.work * prod(g.y_shape) // g.y_shape[1]),
     )  # fmt: skip
     first, records = 0, []
     for phase, (d, h, w, base) in zip(pattern.phases, lattices):
@@ -308,7 +321,7 @@ def product_plan(g, code, backward, biased):
 
 
 @natively
-def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows):
+def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows, few, small):
     """(pixels of a block, vectors of it, rows of a part, groups of a chunk, are weights used once?,
     chunks of a block). lattices: depth, height, width and base of each.
     """
@@ -328,8 +341,8 @@ def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows):
         if pixels:
             lines = max(lines, _lines(block, width, lattices[k + 2]))
     parts = 1
-    if chunks < FEW:
-        parts = min(-(-FEW // chunks), max(1, rows // 128))
+    if chunks < few:
+        parts = min(-(-few // chunks), max(1, rows // (48 if small else 128)))
     per_part = up(-(-rows // parts), 8)
     each = -(-rows // per_part) * sharing
     # weights that are used once: nobody else would want the strips
@@ -376,13 +389,20 @@ def weight_plan(g, code, biased):
     block = min(WEIGHT_PIXELS * 4 // pattern.size, up(pixels, width))
     k_parts = max(1, min(phase.blocks_count, FEW, pattern.inner * len(phase.taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // groups)))
-    pixel_parts = even(min(-(-pixels // block) // 2, -(-FEW // (k_parts * groups))))
+    pixel_parts = even(min(-(-pixels // block) // 2, -(-_shares(pattern) // (k_parts * groups))))
+    few, _ = enough(pattern.work * pixels)
+    k_parts = max(k_parts, min(phase.blocks_count, few // (pixel_parts * groups)))
     lines = _lines(block, width, out_w)
     frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts)
     images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
     record = phase.record(0, out_d, out_h, out_w, 0, pixels)
     found = frame.describe(k_parts * pixel_parts * groups, images, record)
     return WeightPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
+
+
+def _shares(pattern):
+    """Shares of the pixels that are summed apart: more of them where the weights are small."""
+    return 2 * FEW if pattern.work <= 1 << 15 else FEW
 
 
 @lru_cache(512)

@@ -1,13 +1,15 @@
 """Which schedule a matrix product takes, and how it is cut: sizes in, description words out.
 
-Everything here is arithmetic on integers that runs natively. Choices follow sizes and strides only,
-never the number of threads, so a product has the same bits on any machine with the same vectors.
+Everything here is arithmetic on integers that runs natively. The order in which products are added
+up follows sizes, strides, vectors and caches only; the number of threads says into how many pieces
+the result is cut, which changes no bit of it.
 Modes are numbers, as `MODES` counts them.
 """
 
 from flambeau._natively import natively
 from flambeau.codegen.descriptions import Product
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.threads import MANY
 
 MODES = ("direct", "dots", "columns", "panels", "blocked")
 DIRECT, DOTS, COLUMNS, PANELS, BLOCKED = range(5)
@@ -16,25 +18,34 @@ FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as 
 GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
 MOST_PANELS = 12  # of a block of rows: they stay in the second-level cache
 BLOCKED_VECTORS = 2
+LEAST_SQUARES = 1 << 15  # multiplications from which matrix registers pay
+FEW_SQUARES = 1 << 20  # bytes of columns beyond which few rows are not worth packing all of them
+SHARED = 16 << 20  # bytes of packed rows that may wait in memory until all chunks have read them
 NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
+SPILL = 2048  # bytes that a tile may touch behind the last panel of rows
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
 
 @natively
 def chosen(
-    m, n, k, a_k, b_k, b_column, batch, most, host: tuple, tallest: tuple, widths: tuple
+    m, n, k, a_k, b_k, b_column, batch, most, near, host: tuple, tallest: tuple, widths: tuple
 ):  # fmt: skip
     """(mode, width of a strip: in vectors, or in columns for dots).
 
-    host: lanes, are there products of pairs, bytes of an element, is it float16. tallest: rows of a
-    tile, by its vectors. widths: vectors of a strip, widest first. most: multiplications, times
-    bytes, up to which packing both operands does not pay.
+    host: lanes, are there products of pairs (2: of matrices), bytes of an element, is it float16.
+    tallest: rows of a tile, by its vectors. widths: vectors of a strip, widest first. most:
+    multiplications, times bytes, up to which packing both operands does not pay. near: bytes that
+    are read fast in any order (runtime/processor.py).
     """
     w, in_pairs, itemsize, is_half = host
     work = m * n * k
     few_rows = m <= 2 * tallest[2]
     few_columns = n < w
+    if in_pairs == 2 and _in_squares(m, n, k):
+        if batch > 1 or (m <= 256 and k * n * itemsize > FEW_SQUARES):
+            return PANELS, 2
+        return BLOCKED, BLOCKED_VECTORS
     if a_k == 1 and b_k == 1 and k >= 2 * w and (b_column != 1 or n * 2 <= w):  # along k
         few = m <= 16 or few_columns
         if in_pairs:  # adding up the lanes at the end weighs more
@@ -55,11 +66,22 @@ def chosen(
         if mode == BLOCKED or (mode == PANELS and vectors == 4):
             return mode, BLOCKED_VECTORS
         return mode, vectors
+    far = k * n * itemsize
+    if m > 4 and (far > near or (2 * far > near and m > 256)):  # B comes from far: pack it first
+        if m <= 128 or batch > 1:
+            return COLUMNS, vectors
+        return BLOCKED, BLOCKED_VECTORS
     if b_column == 1 and (small or few_rows):
         return DIRECT, vectors
     if small or few_rows or few_columns:
         return COLUMNS, vectors
     return BLOCKED, BLOCKED_VECTORS
+
+
+@natively
+def _in_squares(m, n, k):
+    """Is a product worth matrix registers? They take 16 rows and columns and 32 steps at once."""
+    return m >= 8 and n >= 16 and k >= 32 and m * n * k >= LEAST_SQUARES
 
 
 @natively
@@ -83,6 +105,8 @@ def _vectors(m, n, k, b_column, host: tuple, tallest: tuple, widths: tuple):
     w, in_pairs, itemsize, _ = host
     widest = widths[0]
     needed = -(-n // w)
+    if m == 1 and n >= 8 * w:  # each vector of B is used once, straight from memory
+        return 8
     if m <= 3 and n >= 2 * widest * w and tallest[2 * widest] >= m:
         return 2 * widest
     # a wide strip may not stay in the first-level cache from panel to panel: then two vectors first
@@ -114,11 +138,12 @@ def described(
     batch,
     sizes: tuple,
     strides: tuple,
+    threads,
 ):
     """(a height whose tile is missing or 0, chunks, shared bytes, bytes per slot, description).
 
     facts: those of a `Schedule`; tiles: addresses by height, 0 where there is none yet; sizes and
-    strides: of the batch, then of addends.
+    strides: of the batch, then of addends; threads: to cut for, 0 where chunks pack their own rows.
     """
     mode, tallest, columns, item, sum_item, packed_item, grain, block = facts
     panels = -(-m // tallest)
@@ -133,28 +158,43 @@ def described(
     strips = -(-n // columns)
     padded = -(-k // grain) * grain
     pack_chunks = shared = slot = partial_at = partial_row = blocks = depth = 0
+    rows_at = panel_bytes = 0
     if mode == BLOCKED:
-        row_groups, column_groups = _blocked_groups(panels, strips, m * n * k)
+        together = threads > MANY and m * k * packed_item <= SHARED
+        row_groups, column_groups = _blocked_groups(panels, strips, m * n * k, threads)
+        if together:
+            row_groups, column_groups = _pieces(panels, strips, m * n * k, threads)
         blocks = -(-k // block)
-        depth = -(-k // (4 * blocks)) * 4
+        whole = max(4, grain)
+        depth = -(-k // (whole * blocks)) * whole
         blocks = -(-k // depth)
         rows = -(-panels // row_groups) * height  # of A that a chunk packs at most
-        slot = partial_at = _pages(rows * depth * packed_item + 256)
+        slot = partial_at = 4096 if together else _pages(rows * depth * packed_item + SPILL)
         if item != sum_item and blocks > 1:
             partial_row = strips * columns * sum_item
             slot += _pages(rows * partial_row)
-        pack_chunks = max(1, min(16, k * n >> 16))
+        packing = k * n
         shared = _pages(padded * strips * columns * packed_item)
+        if together:
+            packing += m * k
+            rows_at = shared
+            panel_bytes = _lines(height * depth * packed_item + SPILL)
+            shared += _pages(blocks * panels * panel_bytes)
+        pack_chunks = max(1, min(16, packing >> 16))
+        if threads > MANY:
+            pack_chunks = max(1, min(2 * threads, packing >> 13))
     else:
-        row_groups, column_groups = _groups(mode, panels, strips, m, n, k, batch)
+        row_groups, column_groups = _groups(mode, panels, strips, m, n, k, batch, threads)
         if mode in (COLUMNS, PANELS):
             slot = partial_at = _pages(padded * columns * packed_item)
         if mode == PANELS:
             most = -(-panels // row_groups) * height
-            slot += _pages(most * padded * packed_item + 256)
+            slot += _pages(most * padded * packed_item + SPILL)
     groups = row_groups * column_groups
     items = batch * groups
-    per_chunk = max(1, (GRAIN // 2) // max(1, m * n * k // groups))
+    per_chunk = max(1, (GRAIN // (8 if threads > MANY else 2)) // max(1, m * n * k // groups))
+    if m <= 4 and batch == 1:  # reading B is the work, and was cut for it
+        per_chunk = 1
     chunks = -(-items // per_chunk) + pack_chunks
     words = [
         *Product(
@@ -165,6 +205,7 @@ def described(
             column_groups=column_groups, strips=strips, along=k * n * item <= CLOSE,
             blocks=blocks, depth=depth, pack_chunks=pack_chunks, slot_bytes=slot,
             slots_at=shared, partial_at=partial_at, partial_row=partial_row,
+            rows_at=rows_at, panel_bytes=panel_bytes,
         ),
         *sizes,
         *[x * item for x in strides],
@@ -179,13 +220,18 @@ def _pages(nbytes):
 
 
 @natively
-def _groups(mode, panels, strips, m, n, k, batch):
+def _groups(mode, panels, strips, m, n, k, batch, threads):
     """How a small product is cut: enough pieces, each of several panels."""
-    wanted = m * n * k // GRAIN
+    most = 8
+    grain = GRAIN
+    if threads > MANY:
+        most = 2 * threads
+        grain = GRAIN // 4
+    wanted = m * n * k // grain
     if m <= 4:  # reading B is the work
-        wanted = k * n // (GRAIN // 4)
-    wanted = min(8, wanted)
-    if wanted < 2 or batch >= 32:
+        wanted = k * n // (grain // 4)
+    wanted = min(most, wanted)
+    if wanted < 2 or batch >= max(32, 2 * threads):
         return 1, 1
     wanted += wanted & 1
     if mode == COLUMNS and strips >= wanted:  # by columns, so that each is packed once
@@ -195,12 +241,32 @@ def _groups(mode, panels, strips, m, n, k, batch):
 
 
 @natively
-def _blocked_groups(panels, strips, work):
+def _lines(nbytes):
+    """Whole cache lines, an odd number, so that panels fall on different places of a cache."""
+    return ((nbytes + 63) & -64) | 64
+
+
+@natively
+def _blocked_groups(panels, strips, work, threads):
+    """Pieces of a product whose chunks pack their rows: cut by columns these are packed twice."""
     rows = -(-panels // MOST_PANELS)
+    if threads > MANY:
+        rows = max(rows, min(2 * threads, panels // 2))
     if 1 < rows < 8:
         rows += rows & 1
     wanted = min(16, work // (4 * GRAIN))
     columns = 1
     while rows * columns < min(wanted, 4) and columns * 8 <= strips:
         columns *= 2
+    return rows, columns
+
+
+@natively
+def _pieces(panels, strips, work, threads):
+    """Pieces of a product whose rows are packed for all: by rows and columns, nearly square."""
+    wanted = max(1, min(4 * threads, work // GRAIN))
+    rows = -(-panels // MOST_PANELS)
+    columns = max(1, min(-(-wanted // rows), strips // 2))
+    if rows * columns < wanted:
+        rows = max(rows, min(-(-wanted // columns), -(-panels // 2)))
     return rows, columns

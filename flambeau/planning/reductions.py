@@ -8,11 +8,16 @@ from flambeau._layout import contiguous_strides, merged
 from flambeau._natively import natively
 from flambeau.codegen.descriptions import Reducing
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.threads import MANY
 
 PIECE = 1 << 17  # elements per piece when a row is cut
 CHUNK = 1 << 15  # elements per chunk
 LONG = 1 << 13  # elements of a run that is read as several streams
 FEW = 64  # results that count as few
+
+# On a GPU: groups of threads that keep it busy, elements that one should have at least, columns
+# that one takes, and rows of them that it should have at least.
+GROUPS, LEAST, COLUMNS, SHARE = 1 << 10, 1 << 14, 128, 128
 
 
 @natively
@@ -61,7 +66,7 @@ def cut(sizes: tuple, strides: tuple, dims: tuple, item, numel, indexed):
 
 
 @natively
-def along_rows(ks: tuple, kst: tuple, kout: tuple, rs: tuple, rst: tuple, item, count):
+def along_rows(ks: tuple, kst: tuple, kout: tuple, rs: tuple, rst: tuple, item, count, on_gpu):
     """(pieces of a row, rows, are runs long?, do they lie side by side?, chunks, description)."""
     length = rs[-1]
     rows = _product(ks)
@@ -69,7 +74,11 @@ def along_rows(ks: tuple, kst: tuple, kout: tuple, rs: tuple, rst: tuple, item, 
     nested = len(rs) > 1
     pieces = 1
     piece = runs if nested else max(length, 1)
-    if rows < FEW and length * runs > 2 * PIECE:
+    if on_gpu and rows < GROUPS // 2 and length * runs > 2 * LEAST:
+        share = max(LEAST, length * runs * max(rows, 1) // GROUPS)
+        piece = max(1, share // max(length, 1)) if nested else (share + 1023) & -1024
+        pieces = -(-(runs if nested else length) // piece)
+    elif not on_gpu and rows < FEW and length * runs > 2 * PIECE:
         # by elements of a run, or by whole runs
         piece = max(1, PIECE // max(length, 1)) if nested else PIECE
         pieces = -(-(runs if nested else length) // piece)
@@ -82,22 +91,34 @@ def along_rows(ks: tuple, kst: tuple, kout: tuple, rs: tuple, rst: tuple, item, 
 
 
 @natively
-def down_columns(ks: tuple, kst: tuple, kout: tuple, rs: tuple, rst: tuple, item, count):
-    """(pieces of a column, columns, do they lie side by side?, chunks, description)."""
+def down_columns(ks: tuple, kst: tuple, kout: tuple, rs: tuple, rst: tuple, item, count, threads):
+    """(pieces of a column, columns, do they lie side by side?, chunks, description).
+
+    threads: to cut columns for, which changes no result; 0 for a GPU.
+    """
     length = ks[-1]
     rows = _product(ks[:-1])
     runs = _product(rs)
     results = rows * length
     pieces = 1
     piece = max(runs, 1)
-    if results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
+    on_gpu = threads == 0
+    groups = rows * -(-length // COLUMNS)
+    if on_gpu and groups < GROUPS // 2 and runs >= 2 * SHARE:
+        piece = max(SHARE, -(-runs * groups // GROUPS))
+        pieces = -(-runs // piece)
+    elif not on_gpu and results < 16 * FEW and runs * results > 4 * PIECE and runs >= 512:
         piece = max(128, 2 * PIECE // length)
         pieces = -(-runs // piece)
     block = length
     if rows * pieces * length * min(runs, piece) > CHUNK:
         # enough columns that a row of them is worth a trip to memory, and a share for everybody
         shares = 1 if rows * pieces > 7 else 4
-        block = min(length, max(512, (-(-length // shares) + 127) & -128))
+        least = 512
+        if threads > MANY:
+            shares = max(1, 2 * threads // (rows * pieces))
+            least = 128
+        block = min(length, max(least, (-(-length // shares) + 127) & -128))
     chunks = rows * pieces * -(-length // block)
     head = [*Reducing(chunks, block, rows, pieces, piece, length, kst[-1], count, kout[-1], 0)]
     words = [*head, *ks[:-1], *kst[:-1], *kout[:-1], *rs, *rst]

@@ -4,9 +4,11 @@ import enum
 import warnings
 from collections.abc import Callable
 
+from flambeau._device import is_there
+
 
 class ProfilerActivity(enum.Enum):
-    """Kinds of work a profiler can watch. Here all work is the processor's."""
+    """Kinds of work a profiler can watch: the processor's and that of GPUs."""
 
     CPU = 0
     XPU = 1
@@ -49,7 +51,8 @@ class _ExperimentalConfig:
 
 def supported_activities() -> set[ProfilerActivity]:
     """The activities that can be profiled on this machine."""
-    return {ProfilerActivity.CPU}
+    found = {ProfilerActivity.CPU}
+    return found | {ProfilerActivity.CUDA} if is_there("cuda") else found
 
 
 def kineto_available() -> bool:

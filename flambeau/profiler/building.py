@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from flambeau.ops.table import TABLE
+from flambeau.profiler.activities import DeviceType
 from flambeau.profiler.events import MEMORY_EVENT_NAME, EventList, FunctionEvent
 from flambeau.profiler.recording import Note, Recorder
 from flambeau.utils.flop_formulas import CONVOLUTIONS
@@ -18,19 +19,22 @@ _COUNTED = {"aten::" + name for name in CONVOLUTIONS} | {"aten::scaled_dot_produ
 def build_events(recorder: Recorder) -> EventList:
     """What happened, in the order in which it began."""
     threads: dict[int, int] = {}
-    events = EventList(profile_memory=recorder.memory, with_flops=recorder.flops)
+    device = "cuda" if recorder.gpu else None
+    events = EventList(use_device=device, profile_memory=recorder.memory, with_flops=recorder.flops)
     for note in sorted(recorder.notes, key=_start):
         thread = threads.setdefault(note.thread, len(threads) + 1)
         if note.kind in ("node", "leaf"):
             events.append(_event(len(events) + 1, note, thread, recorder, _ENGINE + note.name))
         events.append(_event(len(events) + 1, note, thread, recorder, note.name))
     events._build_tree()
-    _give_kernels(events, recorder, threads)
+    on_gpu = _give_kernels(events, recorder, threads)
     if recorder.memory:
         _give_memory(events, recorder, threads)
     if recorder.flops:
         _count_once(events)
     _link_backward(events)
+    for name, span in on_gpu:
+        events.append(_on_gpu(len(events) + 1, name, span, recorder))
     return events
 
 
@@ -69,6 +73,18 @@ def _event(number: int, note: Note, thread: int, recorder: Recorder, name: str) 
     return event
 
 
+def _on_gpu(number, name, span, recorder):
+    """A kernel as it ran on the GPU."""
+    base = recorder.start_time
+    start, end = ((edge - base) / 1e3 for edge in span)
+    event = FunctionEvent(
+        number, name, 0, start, end, device_type=DeviceType.CUDA, use_device="cuda",
+        overload_name="", input_shapes=[] if recorder.shapes else None, activity_type="kernel",
+    )  # fmt: skip
+    event.__dict__.update(inputs=None, module=None, kind="gpu", base_us=base / 1e3)
+    return event
+
+
 def _innermost(events):
     """A function (thread, microseconds) -> the deepest event at that time; times must not fall."""
     by_thread: dict[int, list] = {}
@@ -91,15 +107,19 @@ def _innermost(events):
 
 
 def _give_kernels(events, recorder, threads):
+    """Kernels count for the event they were launched in; (name, span) of those of GPUs."""
     find = _innermost(events)
-    loose = []
-    for name, ident, start, end in sorted(recorder.kernels, key=lambda kernel: kernel[2]):
+    on_gpu = []
+    for name, ident, start, end, span in sorted(recorder.kernels, key=lambda kernel: kernel[2]):
         thread = threads.get(ident, 0)
         event = find(thread, (start - recorder.start_time) / 1e3)
-        if event is None:
-            loose.append((name, ident, start, end))
-            continue
-        event.append_kernel(name, 0, (end - start) / 1e3)
+        if span is not None:
+            on_gpu.append((name, span))
+            start, end = span
+        if event is not None:
+            event.append_kernel(name, 0, (end - start) / 1e3)
+            event.own_device_time += (end - start) / 1e3 if span is not None else 0.0
+    return sorted(on_gpu, key=lambda kernel: kernel[1])
 
 
 def _give_memory(events, recorder, threads):

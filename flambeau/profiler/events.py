@@ -64,10 +64,9 @@ class FormattedTimesMixin:
     def device_time(self) -> float:
         return 0.0 if self.count == 0 else 1.0 * self.device_time_total / self.count
 
-    @property
-    def cuda_time(self) -> float:
-        return self.device_time
-
+    cuda_time = property(lambda self: self.device_time)
+    cuda_time_total = property(lambda self: self.device_time_total)
+    self_cuda_time_total = property(lambda self: self.self_device_time_total)
     cpu_time_str = property(lambda self: format_time(self.cpu_time))
     device_time_str = property(lambda self: format_time(self.device_time))
     cpu_time_total_str = property(lambda self: format_time(self.cpu_time_total))
@@ -118,6 +117,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.time_range = Interval(start_us, end_us)
         self.thread, self.fwd_thread = thread, fwd_thread
         self.kernels: list[Kernel] = []
+        self.own_device_time = 0.0
         self.count = 1
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
@@ -169,11 +169,20 @@ class FunctionEvent(FormattedTimesMixin):
         nested = sum(child.kernel_time_total for child in self.cpu_children)
         return nested + sum(kernel.duration for kernel in self.kernels)
 
-    # there is no second device: its columns are zero
-    device_time_total = property(lambda self: 0)
-    self_device_time_total = property(lambda self: 0)
-    cuda_time_total = property(lambda self: 0)
-    self_cuda_time_total = property(lambda self: 0)
+    @property
+    def device_time_total(self) -> float:
+        """Microseconds on a GPU: of a kernel, or of all that a call launched."""
+        if self.device_type is not DeviceType.CPU:
+            return self.time_range.elapsed_us()
+        nested = sum(child.device_time_total for child in self.cpu_children)
+        return nested + self.own_device_time
+
+    @property
+    def self_device_time_total(self) -> float:
+        if self.device_type is not DeviceType.CPU:
+            return self.time_range.elapsed_us()
+        return self.own_device_time
+
     self_device_memory_usage = property(lambda self: 0)
     self_cuda_memory_usage = property(lambda self: 0)
 
@@ -329,6 +338,7 @@ class EventList(list):
             header=header,
             profile_memory=self._profile_memory,
             with_flops=self._with_flops,
+            use_device=self._use_device,
             top_level_events_only=top_level_events_only,
             time_unit=time_unit,
         )

@@ -88,7 +88,8 @@ class profile:
         self.record_shapes = record_shapes or with_flops
         self.with_flops, self.profile_memory = with_flops, profile_memory
         self.with_stack, self.with_modules = with_stack, with_modules
-        self.use_cpu, self.use_device, self.acc_events = use_cpu, None, acc_events
+        self.use_cpu, self.acc_events = use_cpu, acc_events
+        self.use_device = "cuda" if use_cuda or use_device == "cuda" else None
         self.experimental_config = experimental_config
         self.custom_trace_id_callback = custom_trace_id_callback
         self.trace_id = ""
@@ -117,6 +118,7 @@ class profile:
             flops=self.with_flops,
             modules=self.with_modules,
             all_threads=getattr(self.experimental_config, "profile_all_threads", False),
+            gpu=self.use_device == "cuda",
         )
         self._recorder.start()
 

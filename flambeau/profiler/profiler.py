@@ -91,6 +91,7 @@ class _KinetoProfile:
         if self.profiler is not None and self.acc_events:
             return
         self.profiler = legacy.profile(
+            use_device="cuda" if ProfilerActivity.CUDA in self.activities else None,
             record_shapes=self.record_shapes,
             with_flops=self.with_flops,
             profile_memory=self.profile_memory,
@@ -200,7 +201,7 @@ class profile(_KinetoProfile):
     """Profiles a program: which ops ran, how long, with which inputs, using how much memory.
 
     Args:
-        activities: what is watched; ProfilerActivity.CPU is all there is.
+        activities: what is watched: ProfilerActivity.CPU and, where there is a GPU, CUDA.
         schedule: which steps are recorded (`profiler.schedule`); without one, everything is.
         on_trace_ready: called with the profiler whenever a stretch of steps has been recorded.
         record_shapes: note sizes, strides and types of inputs.

@@ -144,7 +144,9 @@ class Recorder(interposing.Observer):
         flops: bool = False,
         modules: bool = False,
         all_threads: bool = False,
+        gpu: bool = False,
     ) -> None:
+        self.gpu = gpu
         self.shapes, self.memory, self.stack = shapes, memory, stack
         self.flops, self.modules, self.all_threads = flops, modules, all_threads
         self.plain = not (shapes or memory or stack or flops or modules)
@@ -152,7 +154,7 @@ class Recorder(interposing.Observer):
         self.kinds = frozenset(kinds | {"module"} if modules or stack else kinds)
         self.notes: list[Note] = []
         self.memory_notes: list[MemoryNote] = []
-        self.kernels: list[tuple] = []  # (name, thread, start, end)
+        self.kernels: list[tuple] = []  # (name, thread, start, end, begin and end on a GPU)
         self.start_time = self.end_time = 0
         self._live: dict[int, weakref.ref] = {}  # storages that are followed
         self._total = 0
@@ -164,7 +166,7 @@ class Recorder(interposing.Observer):
         add_places()
         self._clock = kernels.clock()
         if self._clock is not None:
-            self._clock.start()
+            self._clock.start(kernels.gpu_clock() if self.gpu else None)
             self._since = self._clock.position()
         self.start_time = _now()
         _active.append(self)
@@ -265,6 +267,14 @@ class Recorder(interposing.Observer):
             note.stack = _stack()
         self.notes.append(note)
         return note
+
+    def span(self, name: str, start: int, end: int, track: int | None) -> None:
+        """Something that went on beside what threads did, or (track None) in this thread."""
+        note = Note(name, "op", start)
+        note.end = end
+        if track is not None:
+            note.thread = track
+        self.notes.append(note)
 
     # -- memory --------------------------------------------------------------------------------
     def _follow(self, result, given, time):

@@ -86,6 +86,7 @@ def build_table(
     profile_memory: bool = False,
     top_level_events_only: bool = False,
     time_unit: str | None = None,
+    use_device: str | None = None,
 ) -> str:
     """The text of EventList.table."""
     if not events:
@@ -95,6 +96,8 @@ def build_table(
     if sort_by is not None:
         name = sort_by.replace("cuda", "device").replace("xpu", "device")
         events = sorted(events, key=lambda e: getattr(e, name), reverse=True)
+    on_device = sum(e.self_device_time_total for e in events if e.device_type.name == "CUDA")
+    use_device = use_device if on_device else None
     columns = _Columns()
     name_width = max(len(e.key) for e in events) + 4
     if max_name_column_width is not None:
@@ -104,6 +107,10 @@ def build_table(
         columns.add("Overload Name", name_width)
     for title in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"):
         columns.add(title)
+    if use_device:
+        name = use_device.upper()
+        for title in (f"Self {name}", f"Self {name} %", f"{name} total", f"{name} time avg"):
+            columns.add(title)
     if profile_memory:
         columns.add("CPU Mem")
         columns.add("Self CPU Mem")
@@ -140,6 +147,12 @@ def build_table(
         yield event.total_cpu_percent
         yield format_time(event.cpu_time_total, time_unit)
         yield format_time(event.cpu_time, time_unit)
+        if use_device:
+            own = event.self_device_time_total
+            yield format_time(own, time_unit)
+            yield _share(own, on_device)
+            yield format_time(event.device_time_total, time_unit)
+            yield format_time(event.device_time, time_unit)
         if profile_memory:
             yield format_memory(event.cpu_memory_usage)
             yield format_memory(event.self_cpu_memory_usage)
@@ -171,5 +184,9 @@ def build_table(
             after = [""] * (len(columns.titles) - len(blank) - 1)
             rest = [_cut_left(entry, widest) for entry in event.stack[1:]]
             lines += [columns.row([*blank, entry, *after]) for entry in [*rest, ""]]
-    lines += [columns.line(), f"Self CPU time total: {format_time(total, time_unit)}", ""]
+    lines += [columns.line(), f"Self CPU time total: {format_time(total, time_unit)}"]
+    if use_device:
+        told = format_time(on_device, time_unit)
+        lines.append(f"Self {use_device.upper()} time total: {told}")
+    lines.append("")
     return "\n".join(lines)

@@ -18,6 +18,8 @@ from typing import Any
 from flambeau.profiler.events import EventList
 from flambeau.profiler.recording import Recorder
 
+GPU_ROW = 7  # what the default stream is called in traces
+
 
 class TraceFacts:
     """What a trace tells besides events."""
@@ -91,6 +93,12 @@ def _names(facts, pid):
     yield {**at, "name": "process_name", "tid": 0, "args": {"name": "python"}}
     yield {**at, "name": "process_labels", "tid": 0, "args": {"labels": "CPU"}}
     yield {**at, "name": "process_sort_index", "tid": 0, "args": {"sort_index": pid}}
+    if facts.recorder.gpu:
+        there = {**at, "pid": 0, "tid": 0}
+        yield {**there, "name": "process_name", "args": {"name": "python"}}
+        yield {**there, "name": "process_labels", "args": {"labels": "GPU 0"}}
+        row = {**there, "tid": GPU_ROW, "args": {"name": f"stream {GPU_ROW}"}}
+        yield {**row, "name": "thread_name"}
     for ident in {note.thread for note in facts.recorder.notes}:
         tid = facts.thread_id(ident)
         yield {**at, "name": "thread_name", "tid": tid, "args": {"name": f"thread {tid} (python)"}}
@@ -99,7 +107,7 @@ def _names(facts, pid):
 
 def _calls(events, facts, pid):
     for event in events:
-        if event.kind == "memory":
+        if event.kind in ("memory", "gpu"):
             continue
         yield {
             "ph": "X",
@@ -156,17 +164,21 @@ def _arrows(events, facts, pid):
 
 
 def _kernels(facts, pid):
-    for name, ident, start, end in facts.recorder.kernels:
-        yield {
-            "ph": "X",
-            "cat": "kernel",
-            "name": name,
-            "pid": pid,
-            "tid": facts.thread_id(ident),
-            "ts": start / 1e3,
-            "dur": (end - start) / 1e3,
-            "args": {"kind": "native kernel"},
-        }
+    for number, (name, ident, start, end, span) in enumerate(facts.recorder.kernels, 1):
+        here = {"ph": "X", "pid": pid, "tid": facts.thread_id(ident), "ts": start / 1e3}
+        here["dur"] = (end - start) / 1e3
+        if span is None:
+            yield {**here, "cat": "kernel", "name": name, "args": {"kind": "native kernel"}}
+            continue
+        linked = {"correlation": number}
+        yield {**here, "cat": "cuda_runtime", "name": "cuLaunchKernel", "args": linked}
+        there = {"ph": "X", "pid": 0, "tid": GPU_ROW, "ts": span[0] / 1e3, "name": name}
+        there["dur"] = (span[1] - span[0]) / 1e3
+        yield {**there, "cat": "kernel", "args": {"device": 0, "stream": GPU_ROW, **linked}}
+        for phase, at in (("s", here), ("f", there)):
+            place = {key: at[key] for key in ("pid", "tid", "ts")}
+            arrow = {"ph": phase, "id": number, "cat": "ac2g", "name": "ac2g", **place}
+            yield {**arrow, "bp": "e"} if phase == "f" else arrow
 
 
 def _memory(facts, pid):

@@ -26,9 +26,14 @@ class Runtime:
 
     computes = True
     is_host = True  # Python sees the memory that kernels see, and kernels may call one another
-    # products and convolutions that are planned in another way than the host's
+    # what is planned in another way than the host's
     multiplies: Callable | None = None  # see eager/gemm.py
     convolutions: Any = None  # see eager/convolution.py
+    attention: Any = None  # see eager/attention.py
+    recurrence: Any = None  # see eager/recurrence.py
+    sorts: Any = None  # see eager/sorting.py
+    walks: Any = None  # see eager/index_plans.py
+    adds_up = False  # counts of chunks, without asking the host (see eager/masking.py)
 
     def __init__(
         self,
@@ -54,16 +59,6 @@ class Runtime:
     def target(self) -> Any:
         """What its kernels are made for (codegen/target.py)."""
         return getattr(self.load, "target")()  # noqa: B009
-
-    def lifted(self, host: int, nbytes: int) -> tuple:
-        """(the address of a copy of a few bytes of the host, the pool that takes it back)."""
-        pool = self.pool_for(nbytes)
-        try:
-            address = pool.pop()
-        except IndexError:
-            address = pool.grow()
-        self.write(address, host, nbytes)
-        return address, pool
 
     def given(self, words: array) -> Any:
         """A long description as kernels take it: an address, which the caller keeps alive."""

@@ -20,32 +20,38 @@ class _MethodDef(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
         ("entry", ctypes.c_void_p),  # the native code, even while `function` leads elsewhere
+        ("callee", ctypes.py_object),  # what native code calls in turn, if anything
     ]
 
 
 FUNCTION, ENTRY = _MethodDef.function.offset, _MethodDef.entry.offset
+CALLEE = _MethodDef.callee.offset
 
 _kept: list = []
 _others: list = []
 _numbers: dict = {}  # address of a definition -> the same number, an object that stays
+homes: dict = {}  # address of a definition -> the runtime of a device that is not the host
 on_new: list = []  # functions that are told of the definitions of new kernels
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
-def builtin(name, address, own=None):
+def builtin(name, address, own=None, callee=None, home=None):
     """A builtin function around native code at an address.
 
     own: an object that it is handed as self. Those without one are kernels, which can be timed and
-    recorded; they are handed the address of their definition.
+    recorded; they are handed the address of their definition, where callee is to be found. home:
+    the runtime of a kernel of another device.
     """
-    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None, address)
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None, address, callee)
     if own is not None:
         _others.append((definition, own))
         return _new(ctypes.addressof(definition), id(own), None)
     _kept.append(definition)
     place = ctypes.addressof(definition)
     number = _numbers[place] = place
+    if home is not None:
+        homes[place] = home
     for tell in on_new:
         tell(definition)
     return _new(place, id(number), None)

@@ -5,6 +5,8 @@ another address there while somebody measures costs nothing at other times. The 
 of `SLOTS` tiny functions; each reads a clock, calls the kernel of its slot, reads the clock again
 and writes what it saw into a log. Python only reads the log when the measuring ends. Meanwhile
 builtins have another hash, which follows that address: they must not be keys of dictionaries.
+
+Around kernels of a GPU events are recorded as well, if somebody asks for that (cuda_clock.py).
 """
 
 import ctypes
@@ -18,7 +20,7 @@ from flambeau.runtime import cpu
 SLOTS = 1024  # kernels that can be timed at once; others run as ever
 ROOM = 128  # of these, for kernels that are made while somebody measures
 CAPACITY = 1 << 20  # calls the log holds; later ones are counted, not kept
-RECORD = 4  # words of a record: slot, thread, start and end in nanoseconds
+RECORD = 5  # words of a record: slot, thread, start and end in nanoseconds, pair of events or -1
 
 _CLOCKS = {"linux": 1, "darwin": 8}  # the clock behind time.perf_counter_ns
 
@@ -43,10 +45,61 @@ def clock_ir() -> str:
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @pthread_self()
 @flambeau_clock_state = internal global [{SLOTS + 4} x i64] zeroinitializer, align 64
+; the driver's cuEventRecord, what gives the stream, events, pairs that were used, pairs there are
+@flambeau_clock_gpu = internal global [5 x i64] zeroinitializer, align 64
+@flags = internal global [{SLOTS} x i64] zeroinitializer, align 64  ; is it a kernel of a GPU?
 @thunks = internal constant [{SLOTS} x ptr] [{table}], align 64
 
 define ptr @flambeau_clock_block() {{
   ret ptr @flambeau_clock_state
+}}
+
+define ptr @flambeau_clock_events() {{
+  ret ptr @flambeau_clock_gpu
+}}
+
+define ptr @flambeau_clock_flags() {{
+  ret ptr @flags
+}}
+
+define internal i64 @pair(i64 %k) {{
+entry:
+  %flagp = getelementptr i64, ptr @flags, i64 %k
+  %flag = load i64, ptr %flagp
+  %is = icmp ne i64 %flag, 0
+  br i1 %is, label %take, label %none
+take:
+  %nextp = getelementptr i64, ptr @flambeau_clock_gpu, i64 3
+  %next = atomicrmw add ptr %nextp, i64 1 seq_cst
+  %roomp = getelementptr i64, ptr @flambeau_clock_gpu, i64 4
+  %room = load i64, ptr %roomp
+  %fits = icmp ult i64 %next, %room
+  br i1 %fits, label %found, label %none
+found:
+  ret i64 %next
+none:
+  ret i64 -1
+}}
+
+define internal void @mark(i64 %pair, i64 %which) {{
+entry:
+  %is = icmp sge i64 %pair, 0
+  br i1 %is, label %go, label %out
+go:
+  %record = load ptr, ptr @flambeau_clock_gpu
+  %current.p = getelementptr i64, ptr @flambeau_clock_gpu, i64 1
+  %current = load ptr, ptr %current.p
+  %stream = call ptr %current()
+  %events.p = getelementptr i64, ptr @flambeau_clock_gpu, i64 2
+  %events = load ptr, ptr %events.p
+  %twice = mul i64 %pair, 2
+  %at = add i64 %twice, %which
+  %eventp = getelementptr ptr, ptr %events, i64 %at
+  %event = load ptr, ptr %eventp
+  %r = call i32 %record(ptr %event, ptr %stream)
+  br label %out
+out:
+  ret void
 }}
 
 define ptr @flambeau_clock_thunks() {{
@@ -70,9 +123,12 @@ entry:
   %slot = add i64 %k, 4
   %fp = getelementptr i64, ptr %state, i64 %slot
   %f = load ptr, ptr %fp
+  %pair = call i64 @pair(i64 %k)
+  call void @mark(i64 %pair, i64 0)
   %start = call i64 @now()
   %result = call ptr %f(ptr %self, ptr %args, i64 %n)
   %end = call i64 @now()
+  call void @mark(i64 %pair, i64 1)
   %at = atomicrmw add ptr %state, i64 1 seq_cst
   %capp = getelementptr i8, ptr %state, i64 8
   %cap = load i64, ptr %capp
@@ -91,6 +147,8 @@ write:
   store i64 %me, ptr %p1
   store i64 %start, ptr %p2
   store i64 %end, ptr %p3
+  %p4 = getelementptr i8, ptr %p0, i64 32
+  store i64 %pair, ptr %p4
   br label %out
 out:
   ret ptr %result
@@ -107,6 +165,11 @@ class KernelClock:
         state = block(addresses["flambeau_clock_block"])()
         thunks = block(addresses["flambeau_clock_thunks"])()
         self.state = (ctypes.c_int64 * (SLOTS + 4)).from_address(state)
+        events = block(addresses["flambeau_clock_events"])()
+        flags = block(addresses["flambeau_clock_flags"])()
+        self.gpu_words = (ctypes.c_int64 * 5).from_address(events)
+        self.flags = (ctypes.c_int64 * SLOTS).from_address(flags)
+        self.gpu = None  # a GpuClock
         self.thunks = list((ctypes.c_uint64 * SLOTS).from_address(thunks))
         self.slots: list = []  # definitions of builtins by slot
         self.users = 0
@@ -121,9 +184,13 @@ class KernelClock:
             self.users = 1
             self.stop()
 
-    def start(self):
+    def start(self, gpu=None):
+        """gpu: a GpuClock, if times of its kernels are of interest, too."""
         with self.lock:
             self.users += 1
+            if gpu is not None and self.gpu is None:
+                self.gpu, self.gpu_words[:] = gpu, gpu.begin()
+                self._flag(self.slots if self.users > 1 else [])
             if self.users > 1:
                 return
             if self.memory is None:
@@ -146,6 +213,7 @@ class KernelClock:
             if self.users:
                 return
             cpu.on_new.remove(self._divert)
+            self.gpu, self.flags[:] = None, [0] * SLOTS
             for k, definition in enumerate(self.slots):
                 definition.function = self.state[4 + k] & (1 << 64) - 1
 
@@ -153,19 +221,37 @@ class KernelClock:
         slot = len(self.slots)
         if slot < SLOTS:
             self.slots.append(definition)
+            self.flags[slot] = self._is_timed(definition)
             self.state[4 + slot] = definition.function
             definition.function = self.thunks[slot]
+
+    def _is_timed(self, definition):
+        return int(self.gpu is not None and ctypes.addressof(definition) in self.gpu.kernels)
+
+    def _flag(self, slots):
+        for k, definition in enumerate(slots):
+            self.flags[k] = self._is_timed(definition)
 
     def position(self):
         """How many calls have been logged; read() takes it as its beginning."""
         return min(self.state[0], CAPACITY)
 
     def read(self, since=0):
-        """(name, thread, start, end) of calls, in the order in which they ended."""
+        """(name, thread, start, end, span) of calls, in the order in which they ended.
+
+        span: begin and end on a GPU; None for kernels of the host.
+        """
+        if self.gpu is not None:
+            self.gpu.end()
         words = self.records[since * RECORD : self.position() * RECORD]
         names = [definition.name.decode() for definition in self.slots]
         return [
-            (names[words[k]], words[k + 1] & (1 << 64) - 1, words[k + 2], words[k + 3])
+            (
+                names[words[k]],
+                words[k + 1] & (1 << 64) - 1,
+                *(times := (words[k + 2], words[k + 3])),
+                None if self.gpu is None else self.gpu.span(words[k + 4], *times),
+            )
             for k in range(0, len(words), RECORD)
         ]
 

@@ -33,12 +33,25 @@ def integers_are_known():
 
 def tape_ir(storage: int, offset: int, pointer: int, function: int, entry: int) -> str:
     """IR of recorder and replay; the numbers say where slots and fields lie."""
+    # where the tensor lies that %tp leads to
+    place = f"""
+  %tensor = load ptr, ptr %tp
+  %sp = getelementptr i8, ptr %tensor, i64 {storage}
+  %storage = load ptr, ptr %sp
+  %pp = getelementptr i8, ptr %storage, i64 {pointer}
+  %pointer = load ptr, ptr %pp
+  %address = call i64 @PyLong_AsLongLong(ptr %pointer)
+  %op = getelementptr i8, ptr %tensor, i64 {offset}
+  %offset = load ptr, ptr %op
+  %shift = call i64 @PyLong_AsLongLong(ptr %offset)
+  %base = add i64 %address, %shift"""
     return f"""
 @_Py_NoneStruct = external global i8
 @state = internal global [4 x i64] zeroinitializer, align 64
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyBool_FromLong(i64)
+declare ptr @PyBytes_FromStringAndSize(ptr, i64)
 declare i64 @PyThread_get_thread_ident()
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -57,6 +70,7 @@ entry:
   %definition = call ptr @PyLong_AsVoidPtr(ptr %self)
   %fp = getelementptr i8, ptr %definition, i64 {entry}
   %f = load ptr, ptr %fp
+  %at = load i64, ptr @state  ; launches of one that calls Python are its own affair
   %me = call i64 @PyThread_get_thread_ident()
   %threadp = getelementptr i8, ptr @state, i64 24
   %thread = load i64, ptr %threadp
@@ -64,7 +78,6 @@ entry:
   %result = call ptr %f(ptr %self, ptr %args, i64 %n)
   br i1 %mine, label %look, label %out
 look:
-  %at = load i64, ptr @state
   %need = add i64 %n, 3
   %next = add i64 %at, %need
   %capp = getelementptr i8, ptr @state, i64 8
@@ -101,6 +114,28 @@ out:
   ret ptr %result
 }}
 
+; the addresses of some tensors as bytes; the words that they are put into on the way are enough
+define ptr @flambeau_tape_places(ptr %self, ptr %args, i64 %n) {{
+entry:
+  %words = call ptr @PyLong_AsVoidPtr(ptr %self)
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %body ]
+  %more = icmp ult i64 %k, %n
+  br i1 %more, label %body, label %out
+body:
+  %tp = getelementptr ptr, ptr %args, i64 %k
+{place}
+  %to = getelementptr i64, ptr %words, i64 %k
+  store i64 %base, ptr %to
+  %k1 = add i64 %k, 1
+  br label %loop
+out:
+  %size = mul i64 %n, 8
+  %key = call ptr @PyBytes_FromStringAndSize(ptr %words, i64 %size)
+  ret ptr %key
+}}
+
 ; the words of a tape: busy (an address), launches, moves, bases, then their lists
 define ptr @flambeau_tape_replay(ptr %self, ptr %args, i64 %n) {{
 entry:
@@ -128,16 +163,7 @@ bases.loop:
   br i1 %bmore, label %bases.body, label %bases.end
 bases.body:
   %tp = getelementptr ptr, ptr %args, i64 %b
-  %tensor = load ptr, ptr %tp
-  %sp = getelementptr i8, ptr %tensor, i64 {storage}
-  %storage = load ptr, ptr %sp
-  %pp = getelementptr i8, ptr %storage, i64 {pointer}
-  %pointer = load ptr, ptr %pp
-  %address = call i64 @PyLong_AsLongLong(ptr %pointer)
-  %op = getelementptr i8, ptr %tensor, i64 {offset}
-  %offset = load ptr, ptr %op
-  %shift = call i64 @PyLong_AsLongLong(ptr %offset)
-  %base = add i64 %address, %shift
+{place}
   %bp = getelementptr i64, ptr %basep, i64 %b
   store i64 %base, ptr %bp
   %b1 = add i64 %b, 1
@@ -218,7 +244,7 @@ run.end:
 """
 
 
-NAMES = tuple(f"flambeau_tape_{name}" for name in ("state", "none", "recorder", "replay"))
+NAMES = tuple(f"flambeau_tape_{name}" for name in ("state", "none", "recorder", "places", "replay"))
 
 
 class Flag:
@@ -290,6 +316,7 @@ class Tape:
 
     def __init__(self, address: int, busy: Flag, launches: list, moves: list, bases: int):
         self.kept: list = [launches, busy]
+        self.launches, self.bases = launches, bases
         words = [busy.address, len(launches), len(moves), bases, *[0] * bases]
         arguments = [list(launch.arguments) for launch in launches]
         copies: dict = {}
@@ -311,3 +338,12 @@ class Tape:
             words += (launch.definition, id(own), len(given), ctypes.addressof(block))
         self.words = (ctypes.c_int64 * len(words))(*words)
         self.replay, self.definition = cpu.bound("replay", address, ctypes.addressof(self.words))
+
+
+class Places:
+    """`key(*tensors)` gives the addresses of some tensors as bytes, in one native call."""
+
+    def __init__(self, address: int, count: int):
+        self.words = (ctypes.c_int64 * max(1, count))()
+        self.place = ctypes.addressof(self.words)
+        self.key, self.definition = cpu.bound("places", address, self.place)

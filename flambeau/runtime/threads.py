@@ -19,7 +19,9 @@ from flambeau import config
 #   256 body, 264 block, 272 chunks, 280 threads allowed, 288 sleeping, 292 stop, 296 spin count
 # A worker enters (inside += 1) before it claims, and the caller, once no chunk is left, sets `next`
 # to a huge number and waits for inside == 0. A worker that arrives late claims a huge number and
-# leaves. A new job writes body, block and chunks before next becomes 0, so valid claims see them.
+# leaves. Workers beyond the number of chunks do not even enter: every one that does costs a few
+# transfers of cache lines. A new job writes body, block and chunks before next becomes 0, so valid
+# claims see them.
 HUGE = 1 << 60
 
 # Note [Where a worker wakes]
@@ -162,6 +164,7 @@ entry:
   %nextp = getelementptr i8, ptr %p, i64 64
   %insidep = getelementptr i8, ptr %p, i64 128
   %allowedp = getelementptr i8, ptr %p, i64 280
+  %chunksp = getelementptr i8, ptr %p, i64 272
   %sleepp = getelementptr i8, ptr %p, i64 288
   %stopp = getelementptr i8, ptr %p, i64 292
   %spinp = getelementptr i8, ptr %p, i64 296
@@ -192,7 +195,10 @@ woken:
   br i1 %stopped, label %out, label %enter
 enter:
   %allowed = load atomic i64, ptr %allowedp monotonic, align 8
-  %ok = icmp slt i64 %me, %allowed
+  %chunks = load atomic i64, ptr %chunksp monotonic, align 8
+  %fewer = icmp slt i64 %chunks, %allowed
+  %most = select i1 %fewer, i64 %chunks, i64 %allowed
+  %ok = icmp slt i64 %me, %most
   br i1 %ok, label %join, label %done
 join:
   %i = atomicrmw add ptr %insidep, i32 1 seq_cst
@@ -280,6 +286,15 @@ class _Forking(threading.local):
 forking = _Forking()
 
 
+_count = 0
+MANY = 4  # threads beyond which plans cut smaller pieces for them
+
+
+def planned():
+    """Threads to cut work for, where results do not depend on how it is cut."""
+    return _count or config.num_threads()
+
+
 class Pool:
     """The workers of this process. Started when the first kernel asks for more than one chunk."""
 
@@ -310,7 +325,8 @@ class Pool:
         ctypes.c_int32.from_address(self.block + 296).value = self.SPIN
 
     def set_num_threads(self, count):
-        self.allowed.value = count
+        global _count
+        self.allowed.value = _count = count
 
     def get_num_threads(self):
         return self.allowed.value

@@ -234,6 +234,7 @@ OPERATIONS = {
     "select": np.where,
     "rarely": np.where,
     "scale": lambda p, n, portable: np.ldexp(p, np.nan_to_num(n).clip(-3000, 3000).astype("i4")),
+    "native": lambda *operands: operands[-1],
     "fma": fma,
     "copysign": np.copysign,
     "rem": _rem,

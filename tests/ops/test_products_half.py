@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen.templates import tiles
+from flambeau.codegen.templates import squares, tiles
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
 from flambeau.eager.plans import Plans
+from flambeau.runtime.processor import matrices_allowed
 
 ORDERS = ("rows", "columns", "gaps")
 # odd and even k, around a vector of pairs and around a block; few rows, few columns, cut tiles
@@ -88,6 +89,42 @@ def test_hosts_without_pairs_widen(rng, monkeypatch):
     monkeypatch.setattr(gemm, "SMALL", 0)
     forget_plans(monkeypatch)
     check_all_strides(rng, 40, 101, 96)
+
+
+@pytest.fixture
+def in_squares(monkeypatch):
+    """As on a host with matrix registers, which plain code stands in for where there are none."""
+    if tiles.lanes("bf16") != squares.SIDE:
+        pytest.skip("matrix registers come with vectors of 64 bytes")
+    if squares.available() and not matrices_allowed():
+        pytest.skip("the processor has matrix registers, but the system does not give them")
+    forget_plans(monkeypatch)
+    found = gemm.REGISTERS[torch.bfloat16]
+    with_squares = found._replace(host=(found.host[0], 2, *found.host[2:]))
+    gemm.REGISTERS[torch.bfloat16] = with_squares
+
+
+@pytest.mark.parametrize("mode", ["panels", "blocked"])
+def test_matrix_registers(rng, monkeypatch, in_squares, mode):
+    number = gemm.MODES.index(mode)
+    monkeypatch.setattr(gemm.schedules, "chosen", lambda *_: (number, 2))
+    for block in (1024, 32):  # and several blocks of k
+        monkeypatch.setattr(gemm, "BLOCK", {2: block})
+        for m, k, n in (*SIZES, (70, 150, 40)):
+            check_all_strides(rng, m, k, n)
+
+
+def test_matrix_registers_where_they_pay(rng, in_squares):
+    for m, k, n in ((8, 32, 16), (64, 64, 64), (33, 100, 70)):
+        check_all_strides(rng, m, k, n)
+    assert any("square" in schedule.key for schedule in gemm.SCHEDULES.values())
+    test_padding_meets_no_infinity(rng)
+    test_sums_are_of_float32(rng)
+    test_what_is_added_on_the_way(rng)
+    test_one_and_two_threads_give_the_same_bits(rng)
+    a = torch.from_numpy(rng.integers(-8, 9, (5, 40, 64)).astype("float32")).bfloat16()
+    wanted = a.double() @ a.double().transpose(1, 2)
+    assert torch.equal(a @ a.transpose(1, 2), wanted.bfloat16())
 
 
 def test_padding_meets_no_infinity(rng):

@@ -121,6 +121,13 @@ def test_large_batches_and_very_wide_operands_go_piece_by_piece(rng, monkeypatch
     assert np.allclose(out.numpy(), a.numpy() @ b.numpy() + 2 * added.numpy())
 
 
+def test_rows_that_are_too_many_to_be_packed_for_all(rng):
+    a = torch.from_numpy(rng.integers(-8, 9, (1500, 1000)).astype("float32"))
+    b = torch.from_numpy(rng.integers(-8, 9, (1000, 250)).astype("float32"))
+    for left in (a, a.t().contiguous().t()):
+        assert np.array_equal((left @ b).numpy(), a.double().numpy() @ b.double().numpy())
+
+
 def test_one_and_two_threads_give_the_same_bits(rng):
     shapes = ((130, 140, 150), (700, 800, 300), (1, 2000, 700), (16, 500, 900), (40, 70_000, 3))
     before = torch.get_num_threads()

@@ -285,7 +285,7 @@ SLOPES = """
 (a * b).sum(); (a @ s).relu().sum(); F.cross_entropy(a, t); F.layer_norm(a, (6,)).pow(2).sum()
 a[i].sum(); F.softmax(a, 1)[:, 0].sum(); F.linear(a, w).tanh().sum(); a.max(1)[0].sum()
 a.cumsum(1).pow(2).sum(); torch.cat([a, a * 2]).pow(2).sum(); F.embedding(i, a).pow(2).sum()
-a.std(); a.t()[1:3].exp().sum(); a[m].sum()
+a.std(); a.t()[1:3].exp().sum(); a[m].sum(); torch.zeros_like(a).masked_scatter(m, a * 2).sum()
 F.conv2d(F.linear(a, w).reshape(1, 1, 4, 5), k[:, :1]).pow(2).sum(); a.norm()
 a.gather(0, i[None, :]).sum(); F.batch_norm(a, None, None, training=True).pow(2).sum()
 F.gelu(a).sum(); a.sort(1)[0][:, 0].sum(); F.max_pool2d(a[None], 2).sum()

@@ -8,7 +8,6 @@ packed by conv_patches.py, multiplied by conv_tiles.py, and finished (bias, dtyp
 here. The gradient of the weights is in conv_weight.py, direct forms are in conv_depthwise.py.
 """
 
-from flambeau.codegen.llvm import masked_store
 from flambeau.codegen.loops import I1, I64, PTR, V, vector
 from flambeau.codegen.templates.conv_panels import Strips
 from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP
@@ -21,8 +20,9 @@ class Convolution(Strips):
     own: strips are made by the chunk that needs them, where no other chunk would use them again.
     """
 
-    def __init__(self, code, own):
-        super().__init__(code, "pppppp" + "i")
+    def __init__(self, code, own, tail=None):
+        super().__init__(code, "pppppp" + "i" + (tail.kinds if tail else ""))
+        self.tail = tail
         self.own, self.grid = own, Grid(self, "panels")
         self.finish_function()
         fn = self.fn
@@ -106,15 +106,15 @@ class Convolution(Strips):
         y_m = self.word("y_m")
         operands = [fn.value(rows, I64), self.count, self.lanes, sums, self.sums_pitch]
         operands += [fn.gep(self.y, first * y_m, "i8"), y_m]
-        operands += [fn.gep(self.bias, first, self.type), self.word("has_bias")]
+        operands += [fn.gep(self.bias, first, self.type), self.word("has_bias"), self.block]
         fn.line(f"call void @finish({', '.join(map(repr, operands))})")
 
     def finish_function(self):
         """Sums plus bias, rounded, to where the pixels lie."""
         names = ((I64, "rows"), (I64, "count"), (PTR, "lanes"), (PTR, "sums"), (I64, "pitch"))
-        names += ((PTR, "y"), (I64, "y_m"), (PTR, "bias"), (I64, "has_bias"))
+        names += ((PTR, "y"), (I64, "y_m"), (PTR, "bias"), (I64, "has_bias"), (PTR, "block"))
         fn, w = self.module.function("finish", names, internal=True), self.width
-        rows, count, lanes, sums, pitch, y, y_m, bias, biased = fn.params
+        rows, count, lanes, sums, pitch, y, y_m, bias, biased, block = fn.params
         shift = fn.alloca(self.type, 8)
         with fn.loop(0, rows) as r:
 
@@ -136,7 +136,7 @@ class Convolution(Strips):
                 mask = self.below(left, fn) if w > 1 else None
                 with fn.loop(0, rows) as r:
                     there = fn.gep(y, r * y_m + where, "i8")
-                    masked_store(fn, self.narrowed(fn, value(r)[0]), there, mask)
+                    self.put(fn, block, self.narrowed(fn, value(r)[0]), there, mask)
 
             def every_second():
                 # each element twice, and masks that leave the other phase alone
@@ -151,7 +151,8 @@ class Convolution(Strips):
                     there = fn.gep(y, r * y_m + where, "i8")
                     for k, mask in enumerate(masks):
                         half = fn.shuffle(found, None, [(k * w + i) // 2 for i in range(w)])
-                        masked_store(fn, half, fn.gep(there, k * w * self.item, "i8"), mask)
+                        place = fn.gep(there, k * w * self.item, "i8")
+                        self.put(fn, block, half, place, mask)
 
             def one_by_one():
                 with fn.loop(0, rows) as r:
@@ -161,12 +162,12 @@ class Convolution(Strips):
                     with fn.loop(0, left) as i:
                         x = self.narrowed(fn, fn.load(fn.gep(line, i, self.type), self.type))
                         at = fn.load(fn.gep(lanes, v * w + i, I64), I64, 8)
-                        fn.store(x, fn.gep(there, at, "i8"))
+                        self.put(fn, block, x, fn.gep(there, at, "i8"), None)
 
             fn.if_else(apart(1), together, lambda: fn.if_else(apart(2), every_second, one_by_one))
         fn.ret()
 
 
-def build(code, own):
-    """IR of the kernel for a memory dtype; own: see Convolution."""
-    return Convolution(code, own).text()
+def build(code, own, tail=None):
+    """IR of the kernel for a memory dtype; own: see Convolution; tail: of tails.py."""
+    return Convolution(code, own, tail).text()

@@ -14,6 +14,7 @@ from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
 from flambeau.codegen.templates import slots, tiles
+from flambeau.codegen.templates.tails import deliver
 
 PLACE = {name: k for k, name in enumerate(Convolution._fields)}
 PHASE = ConvolutionPhase._fields
@@ -57,6 +58,18 @@ class Patches:
         """A sum as it lies in memory."""
         code = self.code
         return to_memory(fn, convert(fn, value, tiles.summed(code), COMPUTE_TYPE[code]), code)
+
+    tail = None  # what follows a result
+
+    def put(self, fn, block, value, place, mask):
+        """Store results, as they lie in memory; block: the arguments of the kernel."""
+
+        def given():
+            first = len(self.kinds) - len(self.tail.kinds)
+            places = [(1, "p"), *enumerate(self.tail.kinds, first)]
+            return [argument_word(fn, block, k, kind) for k, kind in places]
+
+        deliver(self.tail, fn, value, place, mask, self.code, given)
 
     def word(self, name, fn=None, description=None):
         fn = fn or self.fn

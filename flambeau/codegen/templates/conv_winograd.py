@@ -12,7 +12,7 @@ Networks" (2016). Weight gradients by the same idea are in conv_winograd_weight.
 """
 
 from flambeau.codegen.descriptions import SquareSpread
-from flambeau.codegen.llvm import gather, masked_load, masked_store
+from flambeau.codegen.llvm import gather, masked_load
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, V, vector
@@ -159,8 +159,9 @@ class Squares(Patches):
 class Winograd(Squares):
     """Arguments: y, x, spread weights, bias, scratch, number of slots."""
 
-    def __init__(self, code):
-        super().__init__(code, "pppppp" + "i")
+    def __init__(self, code, tail=None):
+        super().__init__(code, "pppppp" + "i" + (tail.kinds if tail else ""))
+        self.tail = tail
         self.grid = Grid(self, "panels")
         self.finish_function()
         fn = self.fn
@@ -192,7 +193,7 @@ class Winograd(Squares):
             y_m = self.word("y_m")
             operands = [self.slot, self.runs, rows, self.sums, self.sums_pitch, s_plane]
             operands += [fn.gep(y, m * y_m, "i8"), self.word("y_h"), y_m]
-            operands += [fn.gep(bias, m, self.type), self.word("has_bias")]
+            operands += [fn.gep(bias, m, self.type), self.word("has_bias"), self.block]
             fn.line(f"call void @finish({', '.join(map(repr, operands))})")
         self.release()
 
@@ -200,9 +201,9 @@ class Winograd(Squares):
         """16 planes of sums to lines of results."""
         names = ((PTR, "runs"), (I64, "run_count"), (I64, "rows"), (PTR, "sums"), (I64, "pitch"))
         names += ((I64, "plane"), (PTR, "y"), (I64, "y_h"), (I64, "y_m"), (PTR, "bias"))
-        names += ((I64, "has_bias"),)
+        names += ((I64, "has_bias"), (PTR, "block"))
         fn, w = self.module.function("finish", names, internal=True), self.width
-        runs, run_count, rows, sums, pitch, plane, y, y_h, y_m, bias, biased = fn.params
+        runs, run_count, rows, sums, pitch, plane, y, y_h, y_m, bias, biased, block = fn.params
         with fn.loop(0, run_count) as r:
             pos, length, _, _, _, y_base, high, wide = (
                 fn.load(fn.gep(runs, r * len(RUN) + k, I64), I64, 8) for k in range(len(RUN))
@@ -232,7 +233,8 @@ class Winograd(Squares):
                         for k, mask in enumerate(masks):
                             lanes = [(k * w + n) // 2 + (n % 2) * w for n in range(w)]
                             value = fn.shuffle(even, odd, lanes)
-                            masked_store(fn, value, fn.gep(place, k * w * self.item, "i8"), mask)
+                            here = fn.gep(place, k * w * self.item, "i8")
+                            self.put(fn, block, value, here, mask)
 
                     put(0)
                     with fn.when(both):
@@ -285,9 +287,9 @@ class WeightSpread:
         return module_text(self.module)
 
 
-def build(code):
-    """IR of the convolution."""
-    return Winograd(code).text()
+def build(code, tail=None):
+    """IR of the convolution; tail: of tails.py."""
+    return Winograd(code, tail).text()
 
 
 def build_spread(code):

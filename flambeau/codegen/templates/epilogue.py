@@ -1,7 +1,8 @@
 """What happens to the sums of a product before they reach memory.
 
 result = activation(alpha * sum + factor * addend + ...): bias vectors, residuals and the `beta * C`
-of BLAS are all addends, which differ only in their strides. An `Epilogue` is a pattern, known when
+of BLAS are all addends, which differ only in their strides. In place of the activation a `Tail` may
+follow the result. An `Epilogue` is a pattern, known when
 the kernel is written; numbers and addresses arrive in `terms`, a block of words that the schedule
 fills in. Sums that continue over several blocks of k wait in memory (the result itself, or a float
 scratch for half types) and are finished with the last block.
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import Emitter, masked_store
 from flambeau.codegen.loops import I64, PTR, V, is_float_type, vector, width_of
+from flambeau.codegen.templates.tails import Tail, deliver
 from flambeau.codegen.templates.tiles import load_parts, multiply_add, store_parts, summed
 
 HALF = ("f16", "bf16")
@@ -19,26 +21,38 @@ MORE, LAST = 1, 2  # bits of a stage: there are sums in memory already; this is 
 
 
 class Epilogue(NamedTuple):
-    """scaled: multiply by alpha; addends: how each lies along a row (c, s or n, as in llvm.py)."""
+    """scaled: multiply by alpha; addends: how each lies along a row (c, s or n, as in llvm.py).
+
+    activation: a name in ACTIVATIONS, or a tail of results without gaps (see tails.py).
+    """
 
     scaled: bool = False
     addends: str = ""
-    activation: str = ""
+    activation: str | Tail = ""
+
+    @property
+    def tail(self):
+        return self.activation if isinstance(self.activation, Tail) else None
 
     @property
     def plain(self):
         return not (self.scaled or self.addends or self.activation)
 
     def kinds(self, code):
-        """Letters of the launch arguments: alpha, then address and factor of each addend."""
+        """Letters of the arguments: alpha, address and factor of each addend, the tail's."""
         number = "f" if m.is_float(summed(code)) else "i"
         number *= 2 if code[0] == "c" else 1
-        return number * self.scaled + ("p" + number) * len(self.addends)
+        found = number * self.scaled + ("p" + number) * len(self.addends)
+        return found + (self.tail.kinds if self.tail else "")
 
     def words(self, code):
-        """Number of words in terms: alpha, then (address, row, column, factor) of each addend."""
+        """Number of words in terms: alpha, then (address, row, column, factor) of each addend.
+
+        Behind these the address of C and the arguments of a tail.
+        """
         parts = 2 if code[0] == "c" else 1
-        return parts * self.scaled + (3 + parts) * len(self.addends)
+        more = 1 + len(self.tail.kinds) if self.tail else 0
+        return parts * self.scaled + (3 + parts) * len(self.addends) + more
 
 
 PLAIN = Epilogue()
@@ -87,10 +101,12 @@ def writer(epilogue, blocked):
         if blocked:
             stage, partial, partial_row, *rest = rest
         finish = _Finish(fn, tile, epilogue, masks, c, c_row, rest)
+        waiting = blocked and _Waiting(fn, tile, masks, partial, partial_row)
+        if not isinstance(sums, list):
+            return _from_memory(fn, tile, sums, finish, waiting, stage)
         if not blocked:
             return finish.all_rows(sums)
         wide = tile.item == tile.sum_item
-        waiting = _Waiting(fn, tile, masks, partial, partial_row)
         sums = waiting.continued(stage, sums)
         if wide and epilogue.plain:
             return finish.all_rows(sums)
@@ -99,6 +115,20 @@ def writer(epilogue, blocked):
         )
 
     return write
+
+
+def _from_memory(fn, tile, sums, finish, waiting, stage):
+    """Sums that lie in memory go on their way row by row."""
+    if not waiting:
+        return finish.each_row(sums)
+    with fn.when((stage & MORE) != 0), fn.loop(0, tile.rows) as r:
+        sums.put(r, waiting.added(sums.row(r), r))
+
+    def wait():
+        with fn.loop(0, tile.rows) as r:
+            waiting.put_row(sums.row(r), r)
+
+    return fn.if_else((stage & LAST) != 0, lambda: finish.each_row(sums), wait)
 
 
 class _Waiting:
@@ -123,27 +153,14 @@ class _Waiting:
         fn.branch((stage & MORE) != 0, yes, done)
         fn.open(yes)
         with fn.scope():
-            added = [
-                [
-                    [
-                        x + y
-                        for x, y in zip(
-                            sums[r][v],
-                            load_parts(
-                                fn, self.at(r, v), self.code, tile.width, "c", None, self.mask(v)
-                            ),
-                        )
-                    ]
-                    for v in range(tile.vectors)
-                ]
-                for r in range(tile.rows)
-            ]
+            added = [self.added(sums[r], r) for r in range(tile.rows)]
+            last = fn.block  # loads may have opened blocks of their own
             fn.jump(done)
         fn.open(done)
         return [
             [
                 [
-                    fn.emit(f"phi {a.type} [{a.name}, %{before}], [{b.name}, %{yes}]", a.type)
+                    fn.emit(f"phi {a.type} [{a.name}, %{before}], [{b.name}, %{last}]", a.type)
                     for a, b in zip(old, new)
                 ]
                 for old, new in zip(*rows)
@@ -151,12 +168,29 @@ class _Waiting:
             for rows in zip(sums, added)
         ]
 
+    def added(self, row, r):
+        """A row of sums, plus what waits for it."""
+        fn, width = self.fn, self.tile.width
+        return [
+            [
+                x + y
+                for x, y in zip(
+                    parts,
+                    load_parts(fn, self.at(r, v), self.code, width, "c", None, self.mask(v)),
+                )
+            ]
+            for v, parts in enumerate(row)
+        ]
+
     def put(self, sums):
         for r, row in enumerate(sums):
-            for v, parts in enumerate(row):
-                store_parts(
-                    self.fn, parts, self.at(r, v), self.code, self.tile.width, mask=self.mask(v)
-                )
+            self.put_row(row, r)
+
+    def put_row(self, row, r):
+        for v, parts in enumerate(row):
+            store_parts(
+                self.fn, parts, self.at(r, v), self.code, self.tile.width, mask=self.mask(v)
+            )
 
 
 class _Finish:
@@ -189,12 +223,15 @@ class _Finish:
             base, by_row, by_column = word(PTR), word(I64), word(I64)
             base = fn.gep(base, self.row * by_row + self.column * by_column, "i8")
             self.addends.append((access, base, by_row, by_column, number()))
+        tail = self.epilogue.tail
+        types = {"p": PTR, "f": "double", "i": I64}
+        self.follow = [word(types[kind]) for kind in ("p" + tail.kinds if tail else "")]
 
     def all_rows(self, sums):
         """Finish and store all rows; long code runs in a loop over rows kept in memory."""
         fn, tile = self.fn, self.tile
         short = tile.code not in HALF or self.rounds_in_one()
-        if short and self.epilogue.activation in ("", "relu"):
+        if short and (self.epilogue.tail or self.epilogue.activation in ("", "relu")):
             for r in range(tile.rows):
                 self.put(sums[r], fn.value(r, I64))
             return
@@ -211,6 +248,11 @@ class _Finish:
             ]
             self.put(row, r)
 
+    def each_row(self, sums):
+        """The same for sums in memory."""
+        with self.fn.loop(0, self.tile.rows) as r:
+            self.put(sums.row(r), r)
+
     def put(self, row, r):
         """One row of vectors."""
         fn, tile = self.fn, self.tile
@@ -219,7 +261,9 @@ class _Finish:
             if not self.epilogue.plain:
                 x = self.value(x, r, v, mask)
             place = fn.gep(fn.gep(self.c, self.c_row * r, "i8"), v * tile.width * tile.item, "i8")
-            if self.rounds_in_one():
+            if self.epilogue.tail:
+                deliver(self.epilogue.tail, fn, x[0], place, mask, tile.code, lambda: self.follow)
+            elif self.rounds_in_one():
                 masked_store(fn, rounded(fn, x[0]), place, mask)
             else:
                 store_parts(fn, x, place, tile.code, tile.width, mask=mask)
@@ -244,7 +288,7 @@ class _Finish:
                 place = fn.gep(place, by_column * (v * w), "i8")
             y = load_parts(fn, place, tile.code, w, access, by_column, mask)
             x = multiply_add(fn, x, factor, y)
-        if self.epilogue.activation:
+        if self.epilogue.activation and not self.epilogue.tail:
             symbol = m.argument(0, summed(tile.code))
             x = [Emitter(fn, w, x).emit(ACTIVATIONS[self.epilogue.activation](symbol))]
         return x

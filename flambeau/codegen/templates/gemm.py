@@ -9,7 +9,8 @@ feed the tiles (tiles.py, dots.py), all with the same loops around them:
 - columns: each item of work packs its columns of B first, for small products with other strides;
 - panels: the same, and packs its rows of A before, for small products in pairs (`paired` tiles);
 - blocked: chunks that pack all of B come first, then chunks of rows wait for them, go through k
-  block by block, pack their rows of A and multiply. For everything large.
+  block by block, pack their rows of A and multiply. For everything large. Where A is not very large
+  it is packed by the first chunks as well, so that work can be cut by rows and columns.
 
 Columns that are multiplied many times over (weights of a compiled program) may be packed once and
 for all: `build_keeping` does it, and a product that is built as `kept` reads them from there in
@@ -22,8 +23,9 @@ never more than threads at work. What a chunk computes depends on sizes only.
 from flambeau.codegen.descriptions import Product
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
+from flambeau.codegen.target import current
 from flambeau.codegen.templates import epilogue as ending
-from flambeau.codegen.templates import slots
+from flambeau.codegen.templates import slots, squares
 from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
 from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
@@ -35,8 +37,11 @@ HEADER = len(WORDS)
 def tile_for(mode, code, rows, vectors, paired):
     """The tile a mode works with; dots count columns where the others count vectors.
 
-    paired: multiply pairs, which the host must be able to; all modes but direct can.
+    paired: multiply pairs, which the host must be able to; all modes but direct can. As "square":
+    multiply matrices of them, where both operands are packed.
     """
+    if paired == "square":
+        return squares.Square(code, rows)
     if mode == "dots":
         return Dots(code, rows, vectors, paired=paired)
     a = "packed" if mode in ("panels", "blocked") else "strided"
@@ -62,13 +67,16 @@ class _Gemm:
     def __init__(self, mode, code, vectors, paired, epilogue, batch, kept=False):
         self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
         self.module, self.kept = Module(), kept
+        self.square = paired == "square"
         self.packs = mode in ("panels", "blocked") or (mode == "columns" and not kept)
         self.tile = tile = tile_for(mode, code, 1, vectors, paired)
         self.item, self.packed_item, self.sum_item = tile.item, tile.packed_item, tile.sum_item
         self.strip = tile.columns
         if self.packs and not kept:
-            pack_columns(self.module, code, tile.columns, tile.paired)
-        if mode in ("panels", "blocked"):
+            pack_columns(self.module, code, tile.columns, tile.paired, tile.grain)
+        if paired == "square":
+            squares.pack_rows(self.module)
+        elif mode in ("panels", "blocked"):
             pack_rows(self.module, code, tallest(code, vectors), tile.paired)
         self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.kinds = "pppppi" + epilogue.kinds(code)
@@ -107,8 +115,12 @@ class _Gemm:
         slot = slots.take(fn, self.spare(1), self.slots) if self.packs else None
         room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
         first = chunk * self.per_chunk
+        if self.square:
+            squares.begin(fn)
         with fn.loop(first, fn.min(first + self.per_chunk, self.items)) as item:
             self.item_of(item, room)
+        if self.square:
+            squares.end(fn)
         if slot is not None:
             slots.give(fn, self.spare(1), slot)
 
@@ -166,6 +178,11 @@ class _Gemm:
             put(self.word(strides_at + 2 * t))
             put(self.word(strides_at + 2 * t + 1))
             copy()
+        if self.epilogue.tail:
+            put(self.c)
+            for _ in self.epilogue.tail.kinds:
+                put(argument_word(fn, self.block, source, "i"))
+                source += 1
 
     # -- panels and strips -----------------------------------------------------------------------
     def panel(self, p):
@@ -246,17 +263,30 @@ class _Gemm:
     def pack_panels(self, a, panels, top, first, depth, out):
         fn = self.fn
         with fn.loop(*panels) as p:
-            row, height, _ = self.panel(p)
-            source = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
-            place = fn.gep(out, self.panel_at(row - top, depth), "i8")
-            call_pack(fn, "pack_rows", height, depth, source, self.a_row, self.a_k, place)
+            row, _, _ = self.panel(p)
+            self.pack_panel(a, p, first, depth, fn.gep(out, self.panel_at(row - top, depth), "i8"))
+
+    def pack_panel(self, a, p, first, depth, out):
+        fn = self.fn
+        row, height, _ = self.panel(p)
+        source = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
+        call_pack(fn, "pack_rows", height, depth, source, self.a_row, self.a_k, out)
+
+    def shared_panel(self, unit):
+        """Where a panel lies that all chunks share; unit: its number, over all blocks."""
+        return self.fn.gep(self.scratch, self.rows_at + unit * self.panel_bytes, "i8")
+
+    def rows_are_packed(self):
+        """Has the kernel packed rows of A that all chunks share?"""
+        return self.mode == "blocked" and not self.kept
 
     def panel_at(self, rows, depth):
         """Bytes of packed panels before a row."""
         return rows * self.padded(depth) * self.packed_item
 
     def padded(self, depth):
-        return (depth + 1) & -2 if self.tile.paired else depth
+        grain = self.tile.grain
+        return (depth + (grain - 1)) & -grain if grain > 1 else depth
 
     def pack_strip(self, b, s, first, depth, out):
         fn = self.fn
@@ -280,12 +310,20 @@ class _Gemm:
 
     def pack_shared(self, chunk):
         fn = self.fn
-        low, high = self.share(self.blocks * self.strips, chunk, self.pack_chunks)
-        with fn.loop(low, high) as unit:
+        strips = self.blocks * self.strips
+        panels = fn.select(self.rows_at != 0, self.blocks * self.panels, fn.value(0, I64))
+        low, high = self.share(strips + panels, chunk, self.pack_chunks)
+        with fn.loop(low, fn.min(high, strips)) as unit:
             block, s = unit / self.strips, unit % self.strips
             first, depth, place = self.block_of(block)
             out = fn.gep(place, s * self.padded(depth) * self.strip_bytes(), "i8")
             self.pack_strip(self.b, s, first, depth, out)
+        if self.rows_are_packed():
+            with fn.loop(fn.max(low, strips), high) as unit:
+                unit = unit - strips
+                block, p = unit / self.panels, unit % self.panels
+                first, depth, _ = self.block_of(block)
+                self.pack_panel(self.a, p, first, depth, self.shared_panel(unit))
         fn.line(f"%packed = atomicrmw add {self.spare(0)}, i64 1 release")
 
     def spare(self, k):
@@ -301,7 +339,7 @@ class _Gemm:
             return done < self.pack_chunks
 
         with fn.while_(waiting):
-            fn.line("fence seq_cst")
+            pause(fn)
 
     def blocked(self, bases, panels, strips, room):
         fn = self.fn
@@ -313,13 +351,16 @@ class _Gemm:
             stage = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
             last = fn.value(ending.LAST, I64)
             stage = stage | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
-            self.pack_panels(a, panels, top, first, depth, room)
+            apart = self.rows_at == 0
+            with fn.when(apart):
+                self.pack_panels(a, panels, top, first, depth, room)
             with fn.loop(*strips) as s:
                 column = s * self.strip
                 strip = fn.gep(packed, s * self.padded(depth) * self.strip_bytes(), "i8")
                 with fn.loop(*panels) as p:
                     row, _, tile = self.panel(p)
-                    panel = fn.gep(room, self.panel_at(row - top, depth), "i8")
+                    mine = fn.gep(room, self.panel_at(row - top, depth), "i8")
+                    panel = fn.select(apart, mine, self.shared_panel(block * self.panels + p))
                     where, step = self.waiting_place(c, partial, row, top, column)
                     self.multiply(
                         tile, depth, panel, strip, row, column, c, blocked=(stage, where, step)
@@ -332,6 +373,14 @@ class _Gemm:
             return fn.gep(c, row * self.c_row + column * self.item, "i8"), self.c_row
         apart = (row - top) * self.partial_row + column * self.sum_item
         return fn.gep(partial, apart, "i8"), self.partial_row
+
+
+def pause(fn):
+    """A moment of waiting, in which the core may serve its other thread."""
+    if "x86_64" in current().triple:
+        fn.call("llvm.x86.sse2.pause", "void")
+    else:
+        fn.line("fence seq_cst")
 
 
 def build(mode, code, vectors, paired, scaled, addends, activation, batch, kept=False):
@@ -349,6 +398,9 @@ class _Keeping(_Gemm):
     def __init__(self, code, vectors, paired):
         super().__init__("blocked", code, vectors, paired, ending.PLAIN, 0)
         self.kinds = "ppp"
+
+    def rows_are_packed(self):
+        return False
 
     def text(self):
         fn = self.fn

@@ -232,11 +232,6 @@ def build_joined_statistics(code, statistics, tracked):
     def number(base, at):
         return fn.convert("fpext", fn.load(fn.gep(base, at, memory), memory), "double")
 
-    def put(value, base, row):
-        value = narrowed(fn, value, COMPUTE_TYPE[statistics])
-        place = fn.gep(base, row, MEMORY_TYPE[statistics])
-        store_element(fn, value, place, statistics, 1, "c")
-
     with fn.loop(0, rows) as row:
         n, mean, total = (fn.var(fn.value(0.0, "double")) for _ in range(3))
         with fn.loop(0, pieces) as piece:
@@ -248,14 +243,23 @@ def build_joined_statistics(code, statistics, tracked):
             total.set(total.get() + its_squares + away * away * n.get() * share)
             mean.set(mean.get() + away * share)
             n.set(both)
-        put(mean.get(), outs[0], row)
-        spread = fn.intrinsic("sqrt", total.get() / n.get() + eps)
-        put(fn.value(1.0, "double") / spread, outs[1], row)
-        if tracked:
-            unbiased = total.get() / (n.get() - 1.0)
-            for base, new in ((outs[2], mean.get()), (outs[3], unbiased)):
-                place = fn.gep(base, row, MEMORY_TYPE[statistics])
-                old = load_element(fn, place, statistics, 1, "s")
-                old = fn.convert("fpext", old, "double")
-                put(old * (1.0 - momentum) + new * momentum, base, row)
+        numbers = n.get(), mean.get(), total.get()
+        put_statistics(fn, statistics, row, numbers, outs, eps, momentum)
     return kernel.text()
+
+
+def put_statistics(fn, statistics, row, numbers, outs, eps, momentum):
+    """Store mean and 1/deviation of a row, and move its running numbers if there are any."""
+    n, mean, squares = numbers
+
+    def put(value, base):
+        value = narrowed(fn, value, COMPUTE_TYPE[statistics])
+        place = fn.gep(base, row, MEMORY_TYPE[statistics])
+        store_element(fn, value, place, statistics, 1, "c")
+
+    put(mean, outs[0])
+    put(fn.value(1.0, "double") / fn.intrinsic("sqrt", squares / n + eps), outs[1])
+    for base, new in zip(outs[2:], (mean, squares / (n - 1.0))):
+        place = fn.gep(base, row, MEMORY_TYPE[statistics])
+        old = fn.convert("fpext", load_element(fn, place, statistics, 1, "s"), "double")
+        put(old * (1.0 - momentum) + new * momentum, base)

@@ -214,6 +214,16 @@ class _Columns(_Pack):
     def pitch(self):
         return self.most
 
+    def fill(self, grain):
+        """Zeros in all words of k up to a multiple of grain that packing does not write."""
+        fn, w = self.fn, self.width
+        words = grain // self.grain
+        steps = (self.depth + (self.grain - 1)) / self.grain
+        zero = fn.value(0, vector(self.type, w))
+        with fn.loop(steps, (steps + (words - 1)) / words * words) as k:
+            for g in range(self.groups):
+                fn.store(zero, self.place(k, g * w))
+
     def put(self, value, place, mask):
         size = bytes_of(self.type) * self.width
         for p, part in enumerate(value):
@@ -233,9 +243,15 @@ def pack_rows(module, code, most, paired=False):
     _Rows(module, "pack_rows", code, most, paired).write()
 
 
-def pack_columns(module, code, columns, paired=False):
-    """Add `pack_columns(count, depth, source, column step, k step, out)`: strips of `columns`."""
-    _Columns(module, "pack_columns", code, columns, paired).write()
+def pack_columns(module, code, columns, paired=False, grain=1):
+    """Add `pack_columns(count, depth, source, column step, k step, out)`: strips of `columns`.
+
+    grain: elements of k that a tile takes at once; zeros fill the last ones up.
+    """
+    pack = _Columns(module, "pack_columns", code, columns, paired)
+    if grain > 2:
+        pack.fill(grain)
+    pack.write()
 
 
 def call_pack(fn, name, *arguments):

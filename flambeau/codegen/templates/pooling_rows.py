@@ -22,6 +22,7 @@ from flambeau.codegen.templates.pooling import (
     resized,
     store,
 )
+from flambeau.codegen.templates.tails import deliver
 
 
 class Rows(Pool):
@@ -162,14 +163,16 @@ def build_mean_rows(code, taps, stride):
     return rows.text()
 
 
-def _build_rows_backward(code, taps, stride, index):
+def _build_rows_backward(code, taps, stride, index, tail):
     """Both ways back. Column + padding = stride * window + tap: lanes are windows.
 
     Each block of windows a, a + 1, ... owns the columns stride * a - padding and following; a
     window reaches them with its first taps, the windows before it with their later ones.
     """
-    rows = Rows("ppp" if index else "pp", code, taps, stride)
-    fn, (into, *chosen, g), width = rows.fn, rows.arguments, rows.width
+    kinds = "ppp" if index else "pp"
+    rows = Rows(kinds + (tail.kinds if tail else ""), code, taps, stride)
+    own, rest = rows.arguments[: len(kinds)], rows.arguments[len(kinds) :]
+    fn, (into, *chosen, g), width = rows.fn, own, rows.width
     type, lane = computed(code, width), vector(I32, width)
     earlier = range((taps - 1) // stride, -1, -1)  # windows before, in the order of the output
     with rows.each_piece() as piece:
@@ -218,15 +221,19 @@ def _build_rows_backward(code, taps, stride, index):
                 value = rows.woven(parts, k)
                 mask = rows.inside(column + k * width, rows.sizes[2])
                 at = piece * rows.sizes[2] + column + k * width
-                store(fn, value, into, at, code, mask)
+                if tail is None:
+                    store(fn, value, into, at, code, mask)
+                    continue
+                there = at_element(fn, into, at, code)
+                deliver(tail, fn, value, there, mask, code, lambda: [into, *rest])
     return rows.text()
 
 
-def build_largest_rows_backward(code, taps, stride, index):
-    """(grad of the input, chosen, grad)."""
-    return _build_rows_backward(code, taps, stride, index)
+def build_largest_rows_backward(code, taps, stride, index, tail=None):
+    """(grad of the input, chosen, grad), then the arguments of a tail (tails.py)."""
+    return _build_rows_backward(code, taps, stride, index, tail)
 
 
-def build_mean_rows_backward(code, taps, stride):
-    """(grad of the input, grad)."""
-    return _build_rows_backward(code, taps, stride, None)
+def build_mean_rows_backward(code, taps, stride, tail=None):
+    """(grad of the input, grad), then the arguments of a tail."""
+    return _build_rows_backward(code, taps, stride, None, tail)

@@ -27,6 +27,14 @@ TURN = 64
 COLUMNS = 1024  # columns a column program holds totals of at once
 
 
+class Head(NamedTuple):
+    """Elements that are computed from others, which lie as the input would."""
+
+    inputs: tuple  # (dtype name, c or s: one per element, or one for all)
+    scalars: str  # kind letters of numbers
+    value: scalar.Expr  # of the inputs, then of the numbers
+
+
 class Reduction(NamedTuple):
     """What is reduced: everything the machine code depends on besides strides and sizes."""
 
@@ -40,6 +48,7 @@ class Reduction(NamedTuple):
     scalars: str  # kind letters of extra numbers
     indexed: bool  # does step look at index?
     wide: "Reduction | None" = None  # the same with wider states, for totals of partial results
+    head: Head | None = None
 
 
 class Shape(NamedTuple):
@@ -79,7 +88,11 @@ class _Program:
         self.n_state = len(r.state)
         self.n_out = len(r.outputs) if shape.sink == "results" else self.n_state
         self.n_in = 1 if shape.source == "elements" else self.n_state
+        self.head = r.head
+        if self.head is not None:
+            self.n_in = len(self.head.inputs)
         self.kinds = "p" * (1 + self.n_out + self.n_in) + r.scalars
+        self.kinds += "" if self.head is None else self.head.scalars
 
     def text(self):
         fn = self.fn
@@ -92,6 +105,15 @@ class _Program:
         self.scalars = [
             argument_word(fn, self.block, first + k, kind) for k, kind in enumerate(self.r.scalars)
         ]
+        first += len(self.r.scalars)
+        self.numbers = (
+            []
+            if self.head is None
+            else [
+                argument_word(fn, self.block, first + k, kind)
+                for k, kind in enumerate(self.head.scalars)
+            ]
+        )
         for k, name in enumerate(Reducing._fields):
             setattr(self, name, self.word(k))
         kept, reduced = self.shape.kept, self.shape.reduced
@@ -196,6 +218,8 @@ class _Program:
     def load(self, base, width, access, mask):
         """The element(s), or the state(s), at an address (a list of addresses for states)."""
         fn = self.fn
+        if self.head is not None:
+            return self.computed(base, width, access, mask)
         if self.shape.source == "elements":
             return load_element(fn, base[0], self.r.input, width, access, self.stride, mask)
         return [
@@ -203,9 +227,26 @@ class _Program:
             for b, t in zip(base, self.r.state)
         ]
 
+    def computed(self, bases, width, access, mask):
+        """The element(s) that a head gives."""
+        fn, values = self.fn, []
+        for base, (dtype, how) in zip(bases, self.head.inputs):
+            how = access if how == "c" else how
+            step = self.scaled(self.stride, dtype) if how == "n" else None
+            values.append(load_element(fn, base, dtype, width, how, step, mask))
+        values += [fn.splat(x, width) for x in self.numbers]
+        return Emitter(fn, width, dict(enumerate(values))).emit(self.head.value)
+
+    def scaled(self, offset, dtype):
+        """Bytes of the input as bytes of elements of another size."""
+        new, old = (bytes_of(MEMORY_TYPE[d]) for d in (dtype, self.r.input))
+        return offset * (new // old) if new >= old else offset / (old // new)
+
     def at(self, bases, index, access):
         """Addresses index elements further along the vector dimension."""
         fn, found = self.fn, []
+        if self.head is not None:
+            return self.moved(bases, index * self.step_of(access))
         for k, b in enumerate(bases):
             if access == "n":
                 found.append(fn.gep(b, index * self.stride, "i8"))
@@ -216,8 +257,16 @@ class _Program:
                 found.append(fn.gep(b, index * 2 if dtype[0] == "c" else index, MEMORY_TYPE[dtype]))
         return found
 
+    def step_of(self, access):
+        return self.stride if access == "n" else bytes_of(MEMORY_TYPE[self.r.input])
+
     def moved(self, bases, offset):
-        return [self.fn.gep(b, offset, "i8") for b in bases]
+        if self.head is None:
+            return [self.fn.gep(b, offset, "i8") for b in bases]
+        return [
+            self.fn.gep(b, self.scaled(offset, dtype), "i8") if how == "c" else b
+            for b, (dtype, how) in zip(bases, self.head.inputs)
+        ]
 
     def put(self, width, state, position, access, mask):
         """Store a total as results (or as a state) at an element position of the outputs."""
@@ -524,7 +573,7 @@ def _describe_whole(fn, block, number):
 def build_rows(r, shape):
     """IR of a reduction along rows."""
     program = RowProgram(r, Shape(*shape))
-    if shape[:5] == (0, 0, "c", "elements", "results"):
+    if shape[:5] == (0, 0, "c", "elements", "results") and r.head is None:
         program.describe = _describe_whole
     program.out_access = "c"
     return program.text()

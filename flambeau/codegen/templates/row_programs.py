@@ -11,7 +11,17 @@ from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.target import current
 from flambeau.codegen.templates import normalization
-from flambeau.codegen.templates.rows import Between, Max, Pass, Program, Put, Rows, Sum, Tallies
+from flambeau.codegen.templates.rows import (
+    Between,
+    Max,
+    Pass,
+    Program,
+    Put,
+    Rows,
+    Sum,
+    SumExp,
+    Tallies,
+)
 from flambeau.codegen.templates.rows_columns import Columns
 from flambeau.codegen.templates.rows_planes import Planes
 from flambeau.codegen.templates.sorting import Kernel
@@ -22,10 +32,27 @@ WALKS = {"rows": Rows, "planes": Planes, "columns": Columns}
 
 def build(walk, name, *facts):
     """IR of the program of that name for one way of walking: rows, planes or columns."""
-    make = globals().get(name) or getattr(normalization, name)
-    program = make(*facts)
+    return _text(walk, program_of(name, *facts))
+
+
+def program_of(name, *facts):
+    return (globals().get(name) or getattr(normalization, name))(*facts)
+
+
+def build_joined(walk, name, facts, operands, kinds, head, tail):
+    """The same with pointwise work around it.
+
+    operands: name -> dtype code of further elements, as pairs; kinds: letters of further numbers.
+    """
+    program = program_of(name, *facts)
+    more = {n: (code, "element") for n, code in operands}
+    program = program._replace(operands=program.operands | more, head=head, tail=tail)
+    return _text(walk, program, kinds)
+
+
+def _text(walk, program, kinds=""):
     first = next(iter(program.operands.values()))[0]
-    kernel = Kernel("p" * len(program.operands) + "f" * len(program.scalars))
+    kernel = Kernel("p" * len(program.operands) + "f" * len(program.scalars) + kinds)
     return WALKS[walk](kernel, program, COMPUTE_TYPE[first]).run()
 
 
@@ -44,20 +71,21 @@ def softmax(code):
         power = m.exp(e.x - r.top) if again else e.y
         return {"y": Put(power * r.scale)}
 
-    steps = (
-        Pass(lambda e, r: {"top": Max(e.x)}),
-        Pass(powers),
-        Between(lambda r: {"scale": 1 / r.total}),
-        Pass(result),
-    )
+    totals = Pass(lambda e, r: {"top": Max(e.x)}), Pass(powers)
+    totals = (Pass(lambda e, r: {"total": SumExp(e.x)}),) if current().gpu else totals
+    steps = (*totals, Between(lambda r: {"scale": 1 / r.total}), Pass(result))
     return Program({"y": (code, "element"), "x": (code, "element")}, steps)
 
 
 def log_softmax(code):
     """y = x - max - log(sum of exp(x - max))."""
-    steps = (
+    totals = (
         Pass(lambda e, r: {"top": Max(e.x)}),
         Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.top))}),
+    )
+    totals = (Pass(lambda e, r: {"total": SumExp(e.x)}),) if current().gpu else totals
+    steps = (
+        *totals,
         Between(lambda r: {"log_total": m.log(r.total)}),
         Pass(lambda e, r: {"y": Put(e.x - r.top - r.log_total)}),
     )
@@ -89,12 +117,14 @@ def logsumexp(code):
         finite = (r.top < math.inf) & (r.top > -math.inf)
         return {"shift": m.where(finite, r.top, m.const(0, r.top.type))}
 
-    steps = (
+    totals = (
         Pass(lambda e, r: {"top": Max(e.x)}),
         Between(shifted),
         Pass(lambda e, r: {"total": Sum(m.exp(e.x - r.shift))}),
-        Between(lambda r: {"y": m.log(r.total) + r.shift}),
     )
+    if current().gpu:
+        totals = Pass(lambda e, r: {"total": SumExp(e.x, plain=True)}), Between(shifted)
+    steps = (*totals, Between(lambda r: {"y": m.log(r.total) + r.shift}))
     return Program({"y": (code, "piece out"), "x": (code, "element")}, steps)
 
 

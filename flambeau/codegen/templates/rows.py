@@ -42,6 +42,16 @@ class Max(NamedTuple):
     value: m.Expr
 
 
+class SumExp(NamedTuple):
+    """Add up the exponentials less the largest number, which is a number named `top`; GPUs only.
+
+    plain: an infinite largest number is not taken off.
+    """
+
+    value: m.Expr
+    plain: bool = False
+
+
 class Put(NamedTuple):
     """Store into the output of that name."""
 
@@ -55,7 +65,7 @@ class SegmentSum(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """body(elements, numbers) -> {name: Sum, Max, Put or SegmentSum}."""
+    """body(elements, numbers) -> {name: Sum, Max, SumExp, Put or SegmentSum}."""
 
     body: Callable
 
@@ -76,16 +86,34 @@ class Tallies(NamedTuple):
     body: Callable
 
 
+class Part(NamedTuple):
+    """Pointwise work on an element operand: before it is read (a head), or once it is put (a tail).
+
+    Arguments of the expressions: what is put (of a tail), then `inputs`, then `numbers`.
+    """
+
+    name: str  # of the operand
+    values: tuple  # expressions: of the operand itself (of a head), then of each output
+    inputs: tuple  # names of element operands
+    numbers: tuple  # places among the numbers that follow the program's own
+    outputs: tuple  # names of element operands that are stored
+    is_stored: bool  # does the operand itself reach memory?
+
+
 class Program(NamedTuple):
     """operands: name -> (dtype code, place), in the order of the kernel's pointers."""
 
     operands: dict
     steps: tuple
     scalars: tuple = ()  # names of floating-point arguments, which follow the pointers
+    head: Part | None = None
+    tail: Part | None = None  # of what is put in a pass without totals
 
 
 class Walk:
     """What rows and columns share: operands as symbols, and how expressions become values."""
+
+    stores_head = computes_head = False  # in this pass
 
     def __init__(self, kernel, program, compute):
         self.kernel, self.program, self.type = kernel, program, compute
@@ -99,6 +127,7 @@ class Walk:
             name: narrowed(self.fn, value, compute)
             for name, value in zip(program.scalars, kernel.arguments[count:])
         }
+        self.more = kernel.arguments[count + len(program.scalars) :]  # numbers of head and tail
 
     def symbol(self, name):
         if name not in self.symbols:
@@ -163,6 +192,60 @@ class Walk:
     def place(self, name, at):
         code = self.program.operands[name][0]
         return self.fn.gep(self.bases[name], at, MEMORY_TYPE[code])
+
+    # -- elements ----------------------------------------------------------------------------------
+    def begin_pass(self, step):
+        """Is this the pass that stores what a head computes? Later ones find it in memory."""
+        head = self.program.head
+        first = next((s for s in self.program.steps if isinstance(s, Pass)), None)
+        self.stores_head = head is not None and step is first and (head.is_stored or head.outputs)
+        self.computes_head = head is not None and (step is first or not head.is_stored)
+
+    def loaded(self, expressions, lanes, at, mask):
+        """What expressions name: numbers in all lanes, elements from memory."""
+        values = dict(lanes)
+        if self.stores_head:
+            head = self.program.head
+            found = self.part_values(head, (), at, mask)
+            values[head.name] = found[0]
+            stored = [*zip(head.outputs, found[1:])]
+            for name, value in [*stored, (head.name, found[0])] if head.is_stored else stored:
+                self.store(name, value, at, mask)
+        for name in self.names_in(expressions):
+            if name not in values:
+                values[name] = self.element(name, at, mask)
+        return values
+
+    def element(self, name, at, mask):
+        if self.computes_head and name == self.program.head.name:
+            return self.part_values(self.program.head, (), at, mask)[0]
+        code = self.program.operands[name][0]
+        return load_element(self.fn, self.address(name, at), code, self.width, "c", None, mask)
+
+    def store(self, name, value, at, mask):
+        code = self.program.operands[name][0]
+        store_element(self.fn, value, self.address(name, at), code, self.width, "c", None, mask)
+
+    def put(self, name, value, at, mask, is_last):
+        """Store an element; is_last: are there no totals in this pass?"""
+        tail = self.program.tail
+        if tail is None or name != tail.name or not is_last:
+            return self.store(name, value, at, mask)
+        found = self.part_values(tail, (value,), at, mask)
+        if tail.is_stored:
+            self.store(name, value, at, mask)
+        for output, result in zip(tail.outputs, found):
+            self.store(output, result, at, mask)
+
+    def part_values(self, part, given, at, mask):
+        codes = [self.program.operands[n][0] for n in part.inputs]
+        places = [self.address(n, at) for n in part.inputs]
+        values = [*given]
+        for place, code in zip(places, codes):
+            values.append(load_element(self.fn, place, code, self.width, "c", None, mask))
+        values += [self.fn.splat(self.more[k], self.width) for k in part.numbers]
+        emitter = Emitter(self.fn, self.width, dict(enumerate(values)))
+        return [emitter.emit(v) for v in part.values]
 
     def evaluate(self, expressions, width):
         """Numbers of the row, computed from numbers of the row."""
@@ -283,6 +366,7 @@ class Rows(Walk):
         """Add `count` rows to the tallies, a vector of positions at a time."""
         fn, w = self.fn, self.width
         rows = []
+        self.begin_pass(step)
         for k in range(count):
             row = first + k
             self.begin_row(dict.fromkeys(NUMBERS, row), self.n)
@@ -336,6 +420,7 @@ class Rows(Walk):
         return actions, totals, lanes
 
     def walk(self, step):
+        self.begin_pass(step)
         actions, totals, lanes = self.actions(step)
         if not totals:
             self.visit(actions, lanes, self.fn.value(0, I64), self.n, {})
@@ -405,17 +490,7 @@ class Rows(Walk):
                 new = self.contribute(emitter, kind, action.value, total)
                 cells[name].set(new if mask is None else fn.select(mask, new, total))
                 continue
-            value, at = emitter.emit(action.value), self.address(name, i)
-            store_element(fn, value, at, self.program.operands[name][0], w, "c", None, mask)
-
-    def loaded(self, expressions, lanes, i, mask):
-        """What expressions name: numbers in all lanes, elements from memory."""
-        values = dict(lanes)
-        for name in self.names_in(expressions):
-            if name not in values:
-                code, at = self.program.operands[name][0], self.address(name, i)
-                values[name] = load_element(self.fn, at, code, self.width, "c", None, mask)
-        return values
+            self.put(name, emitter.emit(action.value), i, mask, not cells)
 
 
 def convert_count(fn, count, type):

@@ -77,6 +77,7 @@ class Columns(Walk):
     def walk(self, step, column, lanes, mask):
         fn, w = self.fn, self.width
         self.values = lanes[0]
+        self.begin_pass(step)
         actions = step.body(self.elements(), self.numbers())
         totals = {k: a for k, a in actions.items() if isinstance(a, (Sum, Max))}
 
@@ -104,22 +105,19 @@ class Columns(Walk):
                 numbers[k] = total.get()
 
     def act(self, actions, numbers, at, mask, cells):
-        fn, w = self.fn, self.width
-        values = {}
-        for name in self.names_in(a.value for a in actions.values()):
-            if name.startswith("row "):
-                values[name] = numbers[name[4:]]
-            else:
-                code = self.program.operands[name][0]
-                values[name] = load_element(fn, self.place(name, at), code, w, "c", None, mask)
-        emitter = self.emitter(values, w)
+        expressions = [a.value for a in actions.values()]
+        used = [n for n in self.names_in(expressions) if n.startswith("row ")]
+        lanes = {n: numbers[n[4:]] for n in used}
+        emitter = self.emitter(self.loaded(expressions, lanes, at, mask), self.width)
         for name, action in actions.items():
             if isinstance(action, (Sum, Max)):
                 total = cells[name].get()
                 cells[name].set(self.contribute(emitter, type(action), action.value, total))
                 continue
-            value, code = emitter.emit(action.value), self.program.operands[name][0]
-            store_element(fn, value, self.place(name, at), code, w, "c", None, mask)
+            self.put(name, emitter.emit(action.value), at, mask, not cells)
+
+    def address(self, name, at):
+        return self.place(name, at)
 
 
 def build_tally_totals(code, count):

@@ -60,6 +60,7 @@ class Planes(Rows):
 
     def walk(self, step):
         fn = self.fn
+        self.begin_pass(step)
         actions, totals, lanes = self.actions(step)
         inner = {k: a for k, a in actions.items() if type(a) is SegmentSum}
         sums = self.no_sums(totals)

@@ -8,7 +8,6 @@ rejection are in `rejection.py`.
 """
 
 import math
-import struct
 
 from flambeau.codegen.llvm import (
     convert,
@@ -19,7 +18,17 @@ from flambeau.codegen.llvm import (
 )
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I32, I64, PTR, Module, bytes_of, vector, width_of
+from flambeau.codegen.loops import (
+    I1,
+    I32,
+    I64,
+    PTR,
+    Module,
+    bytes_of,
+    rounded_f32,
+    vector,
+    width_of,
+)
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.mersenne import (
     BUFFER,
@@ -343,11 +352,6 @@ def _sincos(fn, x):
         signed(fn.select(straight, sine, cosine), flip_sine),
         signed(fn.select(straight, cosine, sine), flip_cosine),
     )
-
-
-def rounded_f32(value):
-    """The nearest float32, which is how LLVM wants a float literal."""
-    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 # -- fills through the C library -------------------------------------------------------------------

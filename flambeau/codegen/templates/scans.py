@@ -101,16 +101,21 @@ def _highest(type):
 def _log_summed(code):
     """State: the largest exponent so far, and the sum of exponentials scaled by it."""
 
+    # doubles cost little on the host, and much on a GPU
+    t = "f32" if current().gpu and code != "f64" else "f64"
+
     def combine(a, b):
-        top = m.where((b[0] > a[0]) | (b[0] != b[0]), b[0], a[0])
+        later = (b[0] > a[0]) | (b[0] != b[0])
+        (top, low), (most, rest) = (
+            (m.where(later, y, x), m.where(later, x, y)) for x, y in zip(a, b)
+        )
         # equal exponents first: the difference of two infinities is nan
-        scaled = [s * m.where(e == top, m.const(1, "f64"), m.exp(e - top)) for e, s in (a, b)]
-        return top, scaled[0] + scaled[1]
+        return top, m.fma(rest, m.where(low == top, m.const(1, t), m.exp(low - top)), most)
 
     return Scan(
-        ("f64", "f64"),
+        (t, t),
         (-math.inf, 0),
-        lambda x, i: (m.cast(x, "f64"), m.const(1, "f64")),
+        lambda x, i: (m.cast(x, t), m.const(1, t)),
         combine,
         lambda s: ((s[0] + m.log(s[1]),),),
     )

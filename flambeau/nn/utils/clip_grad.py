@@ -15,6 +15,7 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import creation
 from flambeau.eager.updating import total_norm as norm_of_all
 from flambeau.eager.updating import update
+from flambeau.interposing.overriding import has_dispatch
 from flambeau.linalg import vector_norm
 from flambeau.ops.table import public as function
 
@@ -50,8 +51,11 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return creation.tensor(0.0)
-    if not tensors[0].device.runtime.is_host and not error_if_nonfinite:
+    is_spread = any(type(t) is not Tensor and has_dispatch(type(t)) for t in tensors)
+    if is_spread or (not tensors[0].device.runtime.is_host and not error_if_nonfinite):
         norms = [vector_norm(t, norm_type) for t in tensors]
+        if is_spread and error_if_nonfinite and not all(math.isfinite(n.item()) for n in norms):
+            raise _infinite(norm_type)
         return vector_norm(function("stack")([n.to(norms[0].device) for n in norms]), norm_type)
     dtype, norms = None, []
     for kind, group in _by_dtype(tensors).items():
@@ -65,12 +69,16 @@ def get_total_norm(
             norms += [vector_norm(t, norm_type).item() for t in group]
     total = norms[0] if len(norms) == 1 else _joined(norms, norm_type)
     if error_if_nonfinite and not math.isfinite(total):
-        raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
-            "so it cannot be clipped. To disable this error and scale the gradients by the "
-            "non-finite norm anyway, set `error_if_nonfinite=False`"
-        )
+        raise _infinite(norm_type)
     return creation.tensor(total, dtype=dtype, device=tensors[0].device)
+
+
+def _infinite(norm_type):
+    return RuntimeError(
+        f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
+        "so it cannot be clipped. To disable this error and scale the gradients by the "
+        "non-finite norm anyway, set `error_if_nonfinite=False`"
+    )
 
 
 def _joined(norms, norm_type):
