@@ -207,8 +207,8 @@ class Launcher:
             time.sleep(self.options.monitor_interval)
 
     def _failures(self):
-        """Who failed, and how. One rank that leaves makes the others fail at once, and the one whose
-        fault it is may be the slowest to go: those that are going are waited for and named, too."""
+        """Who failed, and how. One rank that leaves makes the others fail at once, and the one that
+        is to blame may be the slowest to go: those that are going are waited for and named, too."""
         deadline = time.monotonic() + LEAVING
         while True:
             codes = [worker.poll() for worker in self.workers]
