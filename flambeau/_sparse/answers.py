@@ -265,7 +265,9 @@ FUNCTIONS = {
     "zeros_like": _like("zeros_like"),
     "empty_like": _like("empty_like"),
     "ones_like": _like("ones_like"),
-    **{name: _new_like(name) for name in "new_zeros new_ones new_empty new_full new_tensor".split()},
+    **{
+        name: _new_like(name) for name in "new_zeros new_ones new_empty new_full new_tensor".split()
+    },
     "mm": p.mm,
     "spmm": _warned_spmm,
     "dsmm": _warned_spmm,
@@ -380,9 +382,10 @@ class _Answers(interposing.Handler):
             answer = FUNCTIONS.get(row)
         if answer is not None:
             if "input" in kwargs:
-                args, kwargs = (kwargs["input"], *args), {
-                    key: value for key, value in kwargs.items() if key != "input"
-                }
+                args, kwargs = (
+                    (kwargs["input"], *args),
+                    {key: value for key, value in kwargs.items() if key != "input"},
+                )
             return answer(*args, **kwargs)
         if name.kind == "op" and key not in _PLAIN:
             raise NotImplementedError(

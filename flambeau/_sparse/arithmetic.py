@@ -9,8 +9,8 @@ from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_c
 from flambeau._sparse.conversion import (
     coalesce,
     picked,
-    to_coo,
     to_compressed,
+    to_coo,
     to_dense,
     with_values,
 )
@@ -274,9 +274,7 @@ def transpose(t, dim0, dim1):
 
 def t_(t):
     if t.ndim > 2:
-        raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {t.ndim}D"
-        )
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {t.ndim}D")
     return transpose(t, 0, 1) if t.ndim == 2 else t
 
 
@@ -308,7 +306,9 @@ def permute(t, *dims):
 def _transposed_matrix(t, order, shape):
     parts, batch = parts_of(t), parts_of(t).plain.ndim - 1
     if order[:batch] != list(range(batch)) or order[batch : batch + 2] != [batch + 1, batch]:
-        raise RuntimeError("transpose(): only the two sides of a compressed matrix can be exchanged")
+        raise RuntimeError(
+            "transpose(): only the two sides of a compressed matrix can be exchanged"
+        )
     values, kind = values_of(t), t._layout.kind
     if kind in (sparse_bsr, sparse_bsc):
         values = values.transpose(batch + 1, batch + 2)
@@ -531,7 +531,7 @@ def zeros_like(t, *, dtype=None, layout=None, device=None, requires_grad=False, 
         indices = parts.indices.new_zeros((parts.indices.shape[0], 0))
         out = bare(Coo(indices, values, True), t.shape, kind)
     else:
-        count = list(parts.plain.shape[:-1]) + [0]
+        count = [*parts.plain.shape[:-1], 0]
         shape = [*count, *parts.values.shape[parts.plain.ndim :]]
         out = compressed(kind, parts.compressed.new_zeros(parts.compressed.shape),
                          parts.plain.new_zeros(count),

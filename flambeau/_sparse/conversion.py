@@ -104,7 +104,7 @@ def to_coo(t):
     values, count = values_of(t), nnz(t)
     pieces, places = [], parts.plain
     batch = places.shape[:-1]
-    for k, number in enumerate(_numbers(batch)):
+    for number in _numbers(batch):
         pointers = parts.compressed[number] if batch else parts.compressed
         major = rows_from(pointers, count)
         minor = places[number] if batch else places
@@ -171,9 +171,7 @@ def _batched(t, kind):
     each = which.bincount(minlength=total)
     count = int(each[0]) if total else 0
     if not bool((each == count).all()):
-        raise RuntimeError(
-            "Expect the same number of specified elements per batch."
-        )
+        raise RuntimeError("Expect the same number of specified elements per batch.")
     major, minor = (indices[-2], indices[-1]) if kind in BY_ROWS else (indices[-1], indices[-2])
     high = sizes[-2] if kind in BY_ROWS else sizes[-1]
     key = which * high + major

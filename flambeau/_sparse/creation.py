@@ -82,9 +82,7 @@ def sparse_coo_tensor(
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     shape = _coo_size(indices, values, size)
     if indices.ndim != 2:
-        raise RuntimeError(
-            f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}"
-        )
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
     if indices.dtype is not d.int64:
         indices = indices.to(d.int64)
     if check_invariants or (check_invariants is None and _checking[0]):
@@ -177,7 +175,9 @@ def sparse_compressed_tensor(
         layout: sparse_csr, sparse_csc, sparse_bsr or sparse_bsc.
     """
     if layout is None:
-        raise TypeError("sparse_compressed_tensor expected sparse compressed tensor layout but got none")
+        raise TypeError(
+            "sparse_compressed_tensor expected sparse compressed tensor layout but got none"
+        )
     if layout not in COMPRESSED:
         raise RuntimeError(
             "sparse_compressed_tensor_unsafe expected sparse compressed tensor layout but got "

@@ -1,8 +1,7 @@
 """Products of sparse matrices.
 
-A sparse matrix times a dense one sums rows of the dense one, with a factor each: what the kernels
-of embedding bags do (ops/embedding.py), whose bags are the rows. So do their gradients: those of
-the dense matrix are sums along links, those of values are dot products.
+A sparse matrix times a dense one sums rows of the dense one, with a factor each
+(ops/sparse_products.py). All other products are made of that, or of indices that are joined.
 """
 
 from flambeau import _dtype as d
@@ -27,19 +26,18 @@ from flambeau._sparse.tensors import (
     sparse_dim,
     values_of,
 )
-from flambeau.ops import embedding as bags
+from flambeau.eager import sparse_products as launchers
+from flambeau.ops import sparse_products as kernel_rows
+from flambeau.ops.embedding import bag_dots
 from flambeau.ops.table import public
 
+LAUNCHERS = launchers  # loading them is what it takes
 _WITH_KERNELS = (d.float32, d.float64, d.bfloat16, d.float16)
 
 
 def _check(a, b, name="mm"):
     if a.ndim != 2 or b.ndim != 2:
-        which, t = ("self", a) if a.ndim != 2 else ("mat2", b)
-        del which, t
-        raise RuntimeError(
-            f"{name}: Expected dim 2 of both matrices, got {a.ndim} and {b.ndim}"
-        )
+        raise RuntimeError(f"{name}: Expected dim 2 of both matrices, got {a.ndim} and {b.ndim}")
     if a.shape[1] != b.shape[0]:
         (m, k), (l, n) = a.shape, b.shape
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {l}x{n})")
@@ -62,16 +60,14 @@ def by_rows(t):
     return row_pointers(indices[0].contiguous(), t.shape[0]), indices[1].contiguous(), values_of(t)
 
 
-def rows_product(pointers, columns, values, dense):
+def rows_product(pointers, places, values, dense):
     """Sums of rows of a dense matrix, with a factor each; in the graph."""
-    if pointers.dtype is not columns.dtype:
-        pointers, columns = pointers.long(), columns.long()
-    if values.dtype in _WITH_KERNELS and columns.shape[0]:
-        return bags.bags(
-            dense, columns, pointers, 0, False, bags.SUM, values, True, -1
-        )[0]
-    rows = rows_from(pointers, columns.shape[0])
-    picked = dense.index_select(0, columns) * values.unsqueeze(-1)
+    if pointers.dtype is not places.dtype:
+        pointers, places = pointers.long(), places.long()
+    if values.dtype in _WITH_KERNELS and dense.device.type == "cpu" and dense.shape[1]:
+        return kernel_rows.rows_product(pointers, places, values, dense)
+    rows = rows_from(pointers, places.shape[0])
+    picked = dense.index_select(0, places) * values.unsqueeze(-1)
     return dense.new_zeros((pointers.shape[0] - 1, dense.shape[1])).index_add(0, rows, picked)
 
 
@@ -85,6 +81,17 @@ def mm(a, b, *, out=None):
     else:
         found = transpose_dense(rows_product(*by_rows(transpose(b, 0, 1)), transpose_dense(a)))
     return found if out is None else out.copy_(found)
+
+
+def reduced_mm(a, b, reduce):
+    """The same with means or extremes in place of sums, over the elements that are there."""
+    _check(a, b)
+    pointers, places, values = by_rows(a)
+    rows = rows_from(pointers, places.shape[0]).long()
+    terms = b.index_select(0, places) * values.unsqueeze(-1)
+    out = terms.new_zeros((a.shape[0], b.shape[1]))
+    index = rows.unsqueeze(-1).expand(terms.shape)
+    return out.scatter_reduce(0, index, terms, reduce, include_self=False)
 
 
 def transpose_dense(t):
@@ -240,8 +247,12 @@ def sampled_addmm(input, a, b, *, beta=1.0, alpha=1.0, out=None):
     rows = rows_from(parts.compressed, nnz(input)).long()
     columns = parts.plain.long()
     right = b.transpose(-2, -1)
-    if a.dtype in _WITH_KERNELS and columns.shape[0]:
-        dots = bags.bag_dots(a, right, columns, rows, -1)
+    if not columns.shape[0]:
+        return input
+    if int(columns.min()) < 0 or int(columns.max()) >= right.shape[0]:
+        raise RuntimeError("found an index that is out of bounds for the size of a sparse tensor")
+    if a.dtype in _WITH_KERNELS and a.device.type == "cpu":
+        dots = bag_dots(a, right, columns, rows, -1)
     else:
         dots = (a.index_select(0, rows) * right.index_select(0, columns)).sum(-1)
     values = dots if alpha == 1 else dots * alpha
@@ -253,5 +264,3 @@ def sampled_addmm(input, a, b, *, beta=1.0, alpha=1.0, out=None):
 def spsolve(a, b):
     """The solution of a sparse system."""
     return public("linalg_solve")(to_dense(a), b)
-
-

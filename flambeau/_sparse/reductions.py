@@ -53,9 +53,7 @@ def sum_(t, dim=None, keepdim=False, *, dtype=None, out=None):
 
 def _compressed_sum(t, dims, keepdim, dtype):
     if not keepdim:
-        raise RuntimeError(
-            "reduction operations on CSR tensors with keepdim=False is unsupported"
-        )
+        raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
     found = to_dense(t).sum(dims, keepdim=True, dtype=dtype)
     return to_compressed(found, sparse_csr)
 
@@ -173,7 +171,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
     """A sparse matrix with rows of numbers along its diagonals."""
     if len(shape) != 2:
         raise RuntimeError("Output shape must be 2d")
-    if layout is not None and not (layout.name in ("sparse_coo", "sparse_csr", "sparse_csc")):
+    if layout is not None and layout.name not in ("sparse_coo", "sparse_csr", "sparse_csc"):
         raise RuntimeError(
             f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {layout}"
         )
@@ -189,7 +187,9 @@ def spdiags(diagonals, offsets, shape, layout=None):
             f"({offsets.shape[0]})"
         )
     if offsets.dtype is not d.int64:
-        raise RuntimeError(f"Offset Tensor must have dtype Long but got {offsets.dtype.scalar_name}")
+        raise RuntimeError(
+            f"Offset Tensor must have dtype Long but got {offsets.dtype.scalar_name}"
+        )
     if offsets.unique().shape[0] != offsets.shape[0]:
         raise RuntimeError("Offset tensor contains duplicate values")
     high, wide = shape

@@ -124,9 +124,7 @@ class Pattern(NamedTuple):
 def _same_memory(a, b):
     if not isinstance(a, Tensor):
         return True
-    if a._storage is b._storage and a._offset == b._offset and a.shape == b.shape:
-        return True
-    return False
+    return a._storage is b._storage and a._offset == b._offset and a.shape == b.shape
 
 
 def pattern_of(t):

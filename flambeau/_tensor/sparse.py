@@ -12,9 +12,9 @@ NAMES = (
 
 def _later(name):
     def asked(self, *args, **kwargs):
-        from flambeau._sparse.methods import METHODS as loaded
+        from flambeau._sparse import methods
 
-        return loaded[name](self, *args, **kwargs)
+        return methods.METHODS[name](self, *args, **kwargs)
 
     asked.__name__ = asked.__qualname__ = name
     return asked

@@ -36,7 +36,9 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None, *, out: Any = None
     return products.mm(mat1, mat2)
 
 
-def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+def addmm(
+    mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0
+) -> Tensor:
     """beta mat + alpha mat1 mat2, of which mat1 is sparse."""
     return products.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
@@ -57,7 +59,13 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 def sampled_addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+    out: Any = None,
 ) -> Tensor:
     """beta input + alpha mat1 mat2 at the places where input has elements."""
     return products.sampled_addmm(input, mat1, mat2, beta=beta, alpha=alpha)
