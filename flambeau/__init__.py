@@ -127,6 +127,9 @@ _SUBPACKAGES = {
     "ao",
     "quantization",
     "sparse",
+    "signal",
+    "masked",
+    "nested",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
@@ -136,6 +139,7 @@ _ELSEWHERE = {
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
+    "histogramdd": "eager.histograms",
     "cond": "_higher_order_ops",
     **dict.fromkeys(
         "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr "

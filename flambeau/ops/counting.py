@@ -200,10 +200,10 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     else:
         place = (x - low) * bins / (high - low)
     place = place.masked_fill(inside.logical_not(), 0).to(d.int64).clamp(max=bins - 1)
-    return _collected(place, inside, None, bins, input)
+    return collected(place, inside, None, bins, input)
 
 
-def _collected(place, inside, weight, bins, like):
+def collected(place, inside, weight, bins, like):
     """Sums of weights (or counts) by bin; what is not inside counts nothing."""
     if weight is None and not place.device.runtime.is_host:  # counts are quicker there
         place = place.masked_fill(inside.logical_not(), bins)
@@ -213,7 +213,7 @@ def _collected(place, inside, weight, bins, like):
     return bincount(place, weight, minlength=bins).to(like.dtype)
 
 
-def _check_histogram(input, weight):
+def check_histogram(input, weight):
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogramdd", input.dtype)
     if weight is not None:
@@ -230,7 +230,7 @@ def _check_histogram(input, weight):
             )
 
 
-def _edges(input, bins, range):
+def edges_of(input, bins, range):
     """The edges of the bins: given, or evenly spread."""
     if hasattr(bins, "_layout"):
         if bins.dtype is not input.dtype:
@@ -280,8 +280,8 @@ def histogram(
 ):
     """Counts (or sums of weights) by bin, and the edges of the bins."""
     input = input.detach()
-    _check_histogram(input, weight)
-    edges = _edges(input, bins, range)
+    check_histogram(input, weight)
+    edges = edges_of(input, bins, range)
     count = edges.numel() - 1
     x = input.flatten()
     first, last = edges.select(0, 0), edges.select(0, count)
@@ -289,7 +289,7 @@ def histogram(
     # the last bin includes its upper edge
     place = (searchsorted(edges, x, right=True) - 1).clamp(0, count - 1)
     weight = None if weight is None else weight.detach().flatten()
-    hist = _collected(place, inside, weight, count, input)
+    hist = collected(place, inside, weight, count, input)
     if density:
         hist = hist / hist.sum() / edges.diff()
     return named.histogram((hist, edges))

@@ -459,6 +459,16 @@ def nonzero(input, *, as_tuple: bool = False):
 
 
 @composite(variants="function method")
+def nonzero_static(input, *, size: int, fill_value: int = -1):
+    """The first coordinates of nonzero, as many as size says; fill_value where there are fewer."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    found = nonzero_rows(input)[:size]
+    missing = size - found.shape[0]
+    return public("pad")(found, (0, 0, 0, missing), value=fill_value) if missing else found
+
+
+@composite(variants="function method")
 def argwhere(input):
     """Coordinates of the elements that are not zero, one per row."""
     return nonzero_rows(input)

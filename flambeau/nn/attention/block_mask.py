@@ -324,12 +324,8 @@ def create_block_mask(
 
     Example:
         >>> from flambeau.nn.attention.flex_attention import create_block_mask
-        >>> print(create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256))
-        BlockMask(shape=(1, 1, 256, 256), sparsity=25.00%,
-        (0, 0)
-        ██
-        ████
-        )
+        >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256).sparsity()
+        25.0
     """
     high, wide = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)

@@ -78,8 +78,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
         )
     if query.size(0) != key.size(0) and key.size(0) != 1:
         raise ValueError(
-            f"Expect query and key/value to have the same batch size but got Bq={query.size(0)} and "
-            f"Bkv={key.size(0)}."
+            "Expect query and key/value to have the same batch size but got "
+            f"Bq={query.size(0)} and Bkv={key.size(0)}."
         )
     heads, shared = query.size(1), key.size(1)
     if not enable_gqa and heads != shared:
