@@ -35,9 +35,7 @@ FORMULAS = {
     "general_hamming": lambda k, n: cosines(k, n, [0.6, 0.4]),
     "hamming": lambda k, n: cosines(k, n, [0.54, 0.46]),
     "hann": lambda k, n: cosines(k, n, [0.5, 0.5]),
-    "kaiser": lambda k, n: (
-        bessel(4 * math.sqrt(max(1 - (2 * k / n - 1) ** 2, 0))) / bessel(4)
-    ),
+    "kaiser": lambda k, n: bessel(4 * math.sqrt(max(1 - (2 * k / n - 1) ** 2, 0))) / bessel(4),
     "nuttall": lambda k, n: cosines(k, n, [0.3635819, 0.4891775, 0.1365995, 0.0106411]),
 }
 

@@ -230,6 +230,4 @@ def bartlett(
 ) -> Tensor:
     """A triangle, zero at the ends."""
     places = (-1.0, 2.0 / _steps(M, sym))
-    return _made(
-        "bartlett", M, dtype, layout, device, requires_grad, places, lambda k: 1 - k.abs()
-    )
+    return _made("bartlett", M, dtype, layout, device, requires_grad, places, lambda k: 1 - k.abs())
