@@ -138,7 +138,7 @@ def describe(words, phases=(), taps=b"", blocks=b""):
 def _common(size, block, depth, taps, vectors):
     """Words that every kernel on patches wants: depth, taps and vectors of the largest panel."""
     at_lanes = up((block + 2) * 6 * 8, 64)
-    at_moves = at_lanes + up((block + 16) * 8, 64)
+    at_moves = at_lanes + up(2 * (block + 16) * 8, 64)  # lanes, and the way each vector lies
     at_panel = at_moves + up((2 * taps + 1) * (vectors + 2) * 8 + 64, 64)
     line = pitch(block, size)
     return {

@@ -9,10 +9,10 @@ in conv.py and conv_weight.py; sizes and tables come as words from planning/conv
 """
 
 from flambeau.codegen.descriptions import Convolution, ConvolutionPhase
-from flambeau.codegen.llvm import convert, from_memory, masked_load, to_memory
+from flambeau.codegen.llvm import convert, from_memory, masked_load, masks_are_cheap, to_memory
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, vector
+from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector, width_of
 from flambeau.codegen.templates import slots, tiles
 from flambeau.codegen.templates.tails import deliver
 
@@ -21,6 +21,10 @@ PHASE = ConvolutionPhase._fields
 TAP = "d h w a".split()
 BLOCK = "c_first c_count t_first t_count k_first".split()
 RUN = "pos length base d h w".split()
+SPARE = 16  # words behind the lanes of a block
+# How the pixels of a vector lie in memory: side by side and as many as it holds, side by side but
+# fewer, with one of another phase between any two, or otherwise.
+ANYWHERE, EVERY_SECOND, CUT, WHOLE = range(4)
 
 
 class Patches:
@@ -137,19 +141,32 @@ class Patches:
                     od.set(0)
                     n.set(n.get() + 1)
         self.runs = runs.get()
+        self.sort_vectors(count)
         self.start_packing()
 
-    def lanes_of(self, fn, lanes, v):
-        """Where the pixels of vector v lie in y, and functions that ask for equal distances."""
-        w = self.width
-        where = fn.load(fn.gep(lanes, v * w, I64), vector(I64, w), 8)
-        first = fn.extract(where, 0)
+    def sort_vectors(self, count):
+        """Of every vector of pixels, how they lie in y: one of the three ways, once for all rows.
 
-        def apart(times):
-            lane = fn.iota(vector(I64, w)) * (self.item * times)
-            return ~fn.any(where != fn.splat(first, w) + lane)
+        The table follows that of the lanes.
+        """
+        fn, w = self.fn, self.width
+        self.ways = fn.gep(self.lanes, self.word("block") + SPARE, I64)
+        with fn.loop(0, (count + w - 1) / w) as v:
+            where = fn.load(fn.gep(self.lanes, v * w, I64), vector(I64, w), 8)
+            first = fn.splat(fn.extract(where, 0), w)
 
-        return first, apart
+            def apart(times, where=where, first=first):
+                lane = fn.iota(vector(I64, w)) * (self.item * times)
+                return ~fn.any(where != first + lane)
+
+            others = fn.select(apart(2), fn.value(EVERY_SECOND, I64), ANYWHERE)
+            beside = fn.select(count - v * w < w, fn.value(CUT, I64), WHOLE)
+            fn.store(fn.select(apart(1), beside, others), fn.gep(self.ways, v, I64), 8)
+
+    def lanes_of(self, fn, lanes, ways, v):
+        """Where the first pixel of vector v lies in y, and how the others do."""
+        first = fn.load(fn.gep(lanes, v * self.width, I64), I64, 8)
+        return first, fn.load(fn.gep(ways, v, I64), I64, 8)
 
     def below(self, left, fn=None):
         """Mask of the lanes below a number."""
@@ -234,6 +251,34 @@ def plan_function(patches):
     fn.ret()
 
 
+def _picked(fn, here, bits, raw, pieces):
+    """A vector of elements side by side (pieces: 1) or of every second one (2), by bits of a mask.
+
+    Where masks are dear, a vector that is all there is told by its bits, without making a mask.
+    """
+    w, item = width_of(raw), bytes_of(element(raw))
+
+    def masked():
+        found = []
+        for piece in range(pieces):
+            mask = fn.convert("trunc", bits >> (piece * w), f"i{w}")
+            mask = fn.convert("bitcast", mask, vector(I1, w))
+            found.append(masked_load(fn, fn.gep(here, piece * w * item, "i8"), raw, mask))
+        return found[0] if pieces == 1 else fn.shuffle(*found, range(0, 2 * w, 2))
+
+    def whole():
+        first = fn.load(here, raw, item)
+        if pieces == 1:
+            return first
+        # the element behind the last one may not be there: the second load begins one earlier
+        second = fn.load(fn.gep(here, (w - 1) * item, "i8"), raw, item)
+        return fn.shuffle(first, second, [i if i < w else i + 1 for i in range(0, 2 * w, 2)])
+
+    if masks_are_cheap() or w == 1:
+        return masked()
+    return fn.if_else(bits == (1 << (pieces * w - (pieces - 1))) - 1, whole, masked)
+
+
 def pack_function(patches):
     """Rows of a panel, channel by channel and tap by tap."""
     p = patches
@@ -259,15 +304,7 @@ def pack_function(patches):
             with fn.loop(0, count) as k:
                 here = fn.gep(source, fn.load(fn.gep(line, k, I64), I64, 8), "i8")
                 bits = fn.load(fn.gep(line, move_pitch + k, I64), I64, 8)
-                found = []
-                for piece in range(pieces):
-                    mask = fn.convert("trunc", bits >> (piece * w), f"i{w}")
-                    mask = fn.convert("bitcast", mask, vector(I1, w))
-                    place = fn.gep(here, piece * w * p.item, "i8")
-                    found.append(masked_load(fn, place, raw, mask))
-                value = found[0]
-                if pieces == 2:
-                    value = fn.shuffle(found[0], found[1], range(0, 2 * w, 2))
+                value = _picked(fn, here, bits, raw, pieces)
                 place = fn.load(fn.gep(moves, k + 1, I64), I64, 8)
                 fn.store(p.widened(fn, value), fn.gep(row, place, p.type), p.size)
 

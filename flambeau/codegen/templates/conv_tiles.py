@@ -59,11 +59,13 @@ def tile_function(module, name, type, width, rows, vectors, left):
 
 
 class Grid:
-    """The tiles of one kernel: tall ones, and lower ones for the last rows."""
+    """The tiles of one kernel: tall ones, and lower ones for the last rows.
+
+    A tile over strips may be higher than there are rows: its last sums are garbage."""
 
     def __init__(self, patches, left):
         self.p, self.left = patches, left
-        self.heights = (4, 1) if strip_rows() == 4 else (8, 4, 1)
+        self.heights = (4, 2, 1) if strip_rows() == 4 else (8, 4, 2, 1)
         for rows in self.heights:
             for vectors in (2, WIDE) if rows == self.heights[0] else (WIDE,):
                 name = f"tile{rows}x{vectors}"
@@ -76,8 +78,9 @@ class Grid:
     ):
         """All tiles of rows x columns sums.
 
-        after(first row, rows, sums) is written behind each strip of tiles. keep is 0 if strips may
-        share the same memory for their sums, because nobody wants them later, else 1.
+        after(first row, rows, sums, (first vector, last)) is written behind each tile: what it
+        stores then goes to memory while the next tile multiplies. keep is 0 if strips may share the
+        same memory for their sums, because nobody wants them later, else 1.
         """
         fn, p = self.p.fn, self.p
         count = (columns + p.width - 1) / p.width
@@ -95,16 +98,20 @@ class Grid:
             tall = strip_rows()
             return fn.gep(a, (first / tall) * tall * depth + first % tall, p.type)
 
-        def strip(first, height):
+        def strip(first, height, rows=None):
             start = left_operand(first)
             line = fn.gep(sums, first * pitch if keep is None else first * pitch * keep, "i8")
 
             def call(vectors, column):
-                there = fn.gep(b, column * p.size, "i8")
-                operands = [depth, start, a_row, there, b_step]
+                panel = fn.gep(b, column * p.size, "i8")
+                operands = [depth, start, a_row, panel, b_step]
                 operands += [fn.gep(line, column * p.size, "i8"), pitch, fresh]
                 text = ", ".join(map(repr, operands))
                 fn.line(f"call void @tile{height}x{vectors}({text})")
+                if after is not None:
+                    low = column / p.width
+                    there = (low, fn.min(low + vectors, count))
+                    after(first, height if rows is None else rows, line, there)
 
             if height == self.heights[0]:
                 with fn.loop(0, wide) as t:
@@ -114,12 +121,20 @@ class Grid:
             else:
                 with fn.loop(0, covering) as t:
                     call(WIDE, t * (WIDE * p.width))
-            if after is not None:
-                after(first, height, line)
 
-        done = fn.value(0, I64)
+        tall, *lower = self.heights
+        done = (rows / tall) * tall
+        with fn.loop(0, done, tall) as first:
+            strip(first, tall)
+        if self.left == "rows":
+            for height in lower:
+                end = done + ((rows - done) / height) * height
+                with fn.loop(done, end, height) as first:
+                    strip(first, height)
+                done = end
+            return
+        # strips of weights are as high as the tallest tile: one tile covers the rows that are left
+        left = rows - done
         for height in self.heights:
-            end = done + ((rows - done) / height) * height
-            with fn.loop(done, end, height) as first:
-                strip(first, height)
-            done = end
+            with fn.when((left > height // 2) & (left <= height)):
+                strip(done, height, left)

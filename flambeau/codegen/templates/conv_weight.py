@@ -13,7 +13,7 @@ from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
 from flambeau.codegen.templates import tiles
 from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
-from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
+from flambeau.codegen.templates.conv_patches import BLOCK, CUT, PHASE, TAP, Patches
 from flambeau.codegen.templates.conv_tiles import Grid
 
 
@@ -101,7 +101,7 @@ class WeightGradient(Patches):
             # along lines first: that is how memory likes to be read
             vectors = (self.count + w - 1) / w
             with fn.loop(0, self.m, w) as m, fn.loop(0, vectors) as v:
-                where, apart = self.lanes_of(fn, self.lanes, v)
+                where, way = self.lanes_of(fn, self.lanes, self.ways, v)
 
                 def square():
                     mask = self.below(self.count - v * w)
@@ -121,7 +121,7 @@ class WeightGradient(Patches):
                         here = fn.gep(y, at + row * y_m, "i8")
                         put(fn.load(here, MEMORY_TYPE[self.code]), i, row)
 
-                fn.if_else(apart(1), square, one_by_one)
+                fn.if_else(way >= CUT, square, one_by_one)
 
         fn.if_else(y_m == self.item, channels_last, channels_first)
 
