@@ -29,8 +29,9 @@ class Convolution(Strips):
     own: strips are made by the chunk that needs them, where no other chunk would use them again.
     """
 
-    def __init__(self, code, own, tail=None):
-        super().__init__(code, "pppppp" + "i" + (tail.kinds if tail else ""))
+    def __init__(self, code, own, paired, tail=None):
+        kinds = "pppppp" + "i" + (tail.kinds if tail else "")
+        super().__init__(code, kinds, pairs="channels" if paired else "")
         self.tail = tail
         self.own, self.grid = own, Grid(self, "panels")
         self.finish_function()
@@ -189,6 +190,6 @@ class Convolution(Strips):
         fn.ret()
 
 
-def build(code, own, tail=None):
+def build(code, own, paired, tail=None):
     """IR of the kernel for a memory dtype; own: see Convolution; tail: of tails.py."""
-    return Convolution(code, own, tail).text()
+    return Convolution(code, own, paired, tail).text()

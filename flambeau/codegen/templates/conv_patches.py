@@ -4,7 +4,9 @@ A block of output pixels, counted through batch, depth, height and width, is cut
 stay in one line of the image. For a block of channels and taps `pack` copies what each pixel needs
 into a panel of the compute type, one row per (channel, tap), with zeros where a tap falls into the
 padding. So no larger matrix of patches than one that fits the cache ever exists, and strides,
-dilation, padding and half types are dealt with here and nowhere else. Products of such panels are
+dilation, padding and half types are dealt with here and nowhere else. Where the processor multiplies pairs of
+bfloat16, a row of the panel consists of words of two of them: of channels c and c + 1 where sums go
+over channels, of neighbouring pixels where they go over pixels. Products of such panels are
 in conv.py and conv_weight.py; sizes and tables come as words from planning/convolutions.py.
 """
 
@@ -12,7 +14,18 @@ from flambeau.codegen.descriptions import Convolution, ConvolutionPhase
 from flambeau.codegen.llvm import convert, from_memory, masked_load, masks_are_cheap, to_memory
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, Module, V, bytes_of, element, vector, width_of
+from flambeau.codegen.loops import (
+    I1,
+    I32,
+    I64,
+    PTR,
+    Module,
+    V,
+    bytes_of,
+    element,
+    vector,
+    width_of,
+)
 from flambeau.codegen.templates import slots, tiles
 from flambeau.codegen.templates.tails import deliver
 
@@ -28,15 +41,20 @@ ANYWHERE, EVERY_SECOND, CUT, WHOLE = range(4)
 
 
 class Patches:
-    """One kernel under construction: words, slots of scratch, pixels, panels."""
+    """One kernel under construction: words, slots of scratch, pixels, panels.
 
-    def __init__(self, code, kinds, packs=True):
-        self.code, self.kinds = code, kinds
+    pairs: of "channels" or of "pixels", in 32-bit words; "" where elements are widened.
+    """
+
+    def __init__(self, code, kinds, packs=True, pairs=""):
+        self.code, self.kinds, self.pairs = code, kinds, pairs
         self.module = Module()
         self.type = LLVM_TYPE[tiles.summed(code)]
         self.width = tiles.lanes(code)
         self.vector = vector(self.type, self.width)
         self.item, self.size = bytes_of(MEMORY_TYPE[code]), bytes_of(self.type)
+        self.grain = 2 if pairs == "channels" else 1  # channels of a row of the panel
+        self.cell = {"channels": I32, "pixels": "i16"}.get(pairs, self.type)  # a panel's elements
         if packs:
             plan_function(self)
             pack_function(self)
@@ -188,9 +206,10 @@ class Patches:
             self.planned.set(block["t_first"])
             operands = [self.description, self.slot, self.runs, taps, count, self.moves]
             fn.line(f"call void @plan({', '.join(map(repr, operands))})")
-        first = fn.gep(x, block["c_first"] * self.word("x_c"), "i8")
-        operands = [self.description, first, self.slot, self.runs, taps]
-        operands += [count, block["c_count"], self.panel, self.panel_pitch, self.moves]
+        done = block["c_first"] * self.grain
+        first = fn.gep(x, done * self.word("x_c"), "i8")
+        operands = [self.description, first, self.slot, self.runs, taps, count, block["c_count"]]
+        operands += [self.word("c") - done, self.panel, self.panel_pitch, self.moves]
         fn.line(f"call void @pack({', '.join(map(repr, operands))})")
 
 
@@ -251,6 +270,24 @@ def plan_function(patches):
     fn.ret()
 
 
+def zipped(fn, low, high):
+    """Vectors of 16-bit elements as words of two: from one, and from the other."""
+    w = width_of(low.type)
+    both = fn.shuffle(low, high, [i // 2 + i % 2 * w for i in range(2 * w)])
+    return fn.convert("bitcast", both, vector(I32, w))
+
+
+def pair_at(fn, place, apart, there):
+    """One such word: the element here, and that `apart` bytes further on if it is there."""
+    low = fn.convert("zext", fn.load(place, "i16"), I32)
+
+    def both():
+        high = fn.load(fn.gep(place, apart, "i8"), "i16")
+        return low | (fn.convert("zext", high, I32) << 16)
+
+    return fn.if_else(there, both, lambda: low)
+
+
 def _picked(fn, here, bits, raw, pieces):
     """A vector of elements side by side (pieces: 1) or of every second one (2), by bits of a mask.
 
@@ -283,10 +320,12 @@ def pack_function(patches):
     """Rows of a panel, channel by channel and tap by tap."""
     p = patches
     names = ((PTR, "description"), (PTR, "x"), (PTR, "runs"), (I64, "run_count"))
-    names += ((PTR, "taps"), (I64, "tap_count"), (I64, "channels"))
+    names += ((PTR, "taps"), (I64, "tap_count"), (I64, "rows"), (I64, "channels"))
     names += ((PTR, "panel"), (I64, "pitch"), (PTR, "moves"))
     fn, w = p.module.function("pack", names, internal=True), p.width
-    description, x, runs, run_count, taps, tap_count, channels, panel, pitch, moves = fn.params
+    description, x, runs, run_count, taps, tap_count, rows, channels, panel, pitch, moves = (
+        fn.params
+    )
 
     def word(name):
         return p.word(name, fn, description)
@@ -297,31 +336,43 @@ def pack_function(patches):
     def by_vectors(pieces):
         """Elements side by side (one load), or every second one (two)."""
         count = fn.load(moves, I64, 8)
-        with fn.loop(0, channels) as c, fn.loop(0, tap_count) as t:
-            source = fn.gep(x, c * x_c, "i8")
+        with fn.loop(0, rows) as c, fn.loop(0, tap_count) as t:
+            source = fn.gep(x, c * p.grain * x_c, "i8")
+            # of an odd number of channels the last one has nobody beside it
+            beside = fn.select(c * 2 + 1 < channels, fn.value(-1, I64), 0)
             row = fn.gep(panel, (c * tap_count + t) * pitch, "i8")
             line = fn.gep(moves, (t * 2 + 1) * move_pitch + 1, I64)
             with fn.loop(0, count) as k:
                 here = fn.gep(source, fn.load(fn.gep(line, k, I64), I64, 8), "i8")
                 bits = fn.load(fn.gep(line, move_pitch + k, I64), I64, 8)
                 value = _picked(fn, here, bits, raw, pieces)
+                if p.pairs == "channels":
+                    other = _picked(fn, fn.gep(here, x_c, "i8"), bits & beside, raw, pieces)
+                    value = zipped(fn, value, other)
+                elif not p.pairs:
+                    value = p.widened(fn, value)
                 place = fn.load(fn.gep(moves, k + 1, I64), I64, 8)
-                fn.store(p.widened(fn, value), fn.gep(row, place, p.type), p.size)
+                fn.store(value, fn.gep(row, place, p.cell), bytes_of(p.cell))
 
     def by_elements():
-        zero = V(fn, p.vector, "zeroinitializer")
+        zero = fn.value(0, vector(p.cell, w))
         with fn.loop(0, tap_count) as t:
             tap = [fn.load(fn.gep(taps, t * len(TAP) + k, I64), I64, 8) for k in range(3)]
-            with fn.loop(0, run_count) as r, fn.loop(0, channels) as c:
+            with fn.loop(0, run_count) as r, fn.loop(0, rows) as c:
                 seen = Seen(fn, word, runs, r, tap)
                 row = fn.gep(panel, (c * tap_count + t) * pitch, "i8")
-                there = fn.gep(row, seen.pos, p.type)
-                here = fn.gep(x, c * x_c + seen.offset, "i8")
+                there = fn.gep(row, seen.pos, p.cell)
+                here = fn.gep(x, c * p.grain * x_c + seen.offset, "i8")
                 with fn.loop(0, seen.length, w) as i:
-                    fn.store(zero, fn.gep(there, i, p.type), p.size)
+                    fn.store(zero, fn.gep(there, i, p.cell), bytes_of(p.cell))
                 with fn.loop(seen.low, seen.high) as i:
-                    value = fn.load(fn.gep(here, i * apart, "i8"), MEMORY_TYPE[p.code])
-                    fn.store(p.widened(fn, value), fn.gep(there, i, p.type), p.size)
+                    element = fn.gep(here, i * apart, "i8")
+                    value = fn.load(element, MEMORY_TYPE[p.code])
+                    if p.pairs == "channels":
+                        value = pair_at(fn, element, x_c, c * 2 + 1 < channels)
+                    elif not p.pairs:
+                        value = p.widened(fn, value)
+                    fn.store(value, fn.gep(there, i, p.cell), bytes_of(p.cell))
 
     fn.if_else(
         apart == p.item,

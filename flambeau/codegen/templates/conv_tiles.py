@@ -3,12 +3,12 @@
 The left operand lies in one of two ways. "panels": strips of rows, k by k, as conv_panels.py lays
 out weights; element (row, k) is k * rows + row elements after the start of its strip. "rows": each
 row side by side, `a_row` bytes from one to the next. The right operand is a panel with `b_step`
-bytes from k to k + 1. Sums stay in a buffer of the compute type from one block of k to the next.
+bytes from k to k + 1; both may consist of words of two bfloat16, with k counting words. Sums stay in a buffer of the compute type from one block of k to the next.
 (tiles.py knows the first way too, but starts from zero and ends in an epilogue.)
 """
 
-from flambeau.codegen.loops import I1, I64, PTR, V, vector
-from flambeau.codegen.templates.tiles import multiply_add, registers
+from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector
+from flambeau.codegen.templates.tiles import add_pairs, multiply_add, registers
 
 WIDE = 3  # vectors of a tile
 PARAMETERS = (
@@ -22,8 +22,8 @@ def strip_rows():
     return 8 if registers() == 32 else 4
 
 
-def tile_function(module, name, type, width, rows, vectors, left):
-    """sums (+)= rows of a times a panel, `depth` products each."""
+def tile_function(module, name, type, width, rows, vectors, left, paired):
+    """sums (+)= rows of a times a panel, `depth` products each, or products of pairs."""
     fn = module.function(name, PARAMETERS, internal=True)
     depth, a, a_row, b, b_step, sums, pitch, fresh = fn.params
     held = vector(type, width)
@@ -44,12 +44,17 @@ def tile_function(module, name, type, width, rows, vectors, left):
 
     def step(values):
         k, panel, *acc = values
-        columns = [fn.load(fn.gep(panel, v * width, type), held) for v in range(vectors)]
+        cell = I32 if paired else type
+        taken = vector(cell, width)
+        columns = [fn.load(fn.gep(panel, v * width, cell), taken) for v in range(vectors)]
         for r in range(rows):
-            x = fn.splat(fn.load(fn.gep(lines[r], k, type), type), width)
+            x = fn.splat(fn.load(fn.gep(lines[r], k, cell), cell), width)
             for v in range(vectors):
                 n = r * vectors + v
-                acc[n] = multiply_add(fn, [acc[n]], [x], [columns[v]])[0]
+                if paired:
+                    acc[n] = add_pairs(fn, acc[n], x, columns[v])
+                else:
+                    acc[n] = multiply_add(fn, [acc[n]], [x], [columns[v]])[0]
         return [k + step_by, fn.gep(panel, b_step, "i8"), *acc]
 
     _, _, *acc = fn.carry(depth, [fn.value(0, I64), b, *start], step)
@@ -69,9 +74,8 @@ class Grid:
         for rows in self.heights:
             for vectors in (2, WIDE) if rows == self.heights[0] else (WIDE,):
                 name = f"tile{rows}x{vectors}"
-                tile_function(
-                    patches.module, name, patches.type, patches.width, rows, vectors, left
-                )
+                facts = patches.type, patches.width, rows, vectors, left, bool(patches.pairs)
+                tile_function(patches.module, name, *facts)
 
     def run(
         self, rows, columns, depth, a, a_row, b, b_step, sums, pitch, fresh, keep=None, after=None
