@@ -153,7 +153,7 @@ def _common(size, block, depth, taps, vectors):
     size: bytes of a panel's elements.
     """
     at_lanes = up((block + 2) * 6 * 8, 64)
-    at_moves = at_lanes + up(2 * (block + 16) * 8, 64)  # lanes, and the way each vector lies
+    at_moves = at_lanes + up(3 * (block + 16) * 8, 64)  # lanes, ways of vectors, lines, columns
     at_panel = at_moves + up((2 * taps + 1) * (vectors + 2) * 8 + 64, 64)
     line = pitch(block, size)
     return {

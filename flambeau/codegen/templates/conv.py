@@ -33,7 +33,7 @@ class Convolution(Strips):
         kinds = "pppppp" + "i" + (tail.kinds if tail else "")
         super().__init__(code, kinds, pairs="channels" if paired else "")
         self.tail = tail
-        self.own, self.grid = own, Grid(self, "panels")
+        self.own, self.grid = own, Grid(self, "rows" if paired else "panels", True)
         self.finish_function()
         fn = self.fn
         self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
@@ -94,12 +94,12 @@ class Convolution(Strips):
 
             keep = fn.select(phase["blocks_count"] > 1, fn.value(1, I64), 0)
             self.grid.run(
-                rows, self.count, depth, left, fn.value(0, I64), self.panel,
+                rows, self.count, depth, left, depth * self.size, self.panel,
                 self.panel_pitch, self.sums, self.sums_pitch, k == 0, keep, finish,
             )  # fmt: skip
 
     def left_operand(self, phase, block, g, low, rows, depth):
-        """Strips of this chunk's rows and this block of k."""
+        """Strips of this chunk's rows and this block of k; pairs lie row by row."""
         fn, tall = self.fn, strip_rows()
         if not self.own:
             padded = (self.m + tall - 1) / tall * tall
@@ -114,7 +114,15 @@ class Convolution(Strips):
         fn = self.fn
         first = g * self.m + row
         y_m = self.word("y_m")
-        operands = [fn.value(rows, I64), *vectors, self.count, self.lanes, self.ways, sums, self.sums_pitch]
+        operands = [
+            fn.value(rows, I64),
+            *vectors,
+            self.count,
+            self.lanes,
+            self.ways,
+            sums,
+            self.sums_pitch,
+        ]
         operands += [fn.gep(self.y, first * y_m, "i8"), y_m]
         operands += [fn.gep(self.bias, first, self.type), self.word("has_bias"), self.block]
         fn.line(f"call void @finish({', '.join(map(repr, operands))})")

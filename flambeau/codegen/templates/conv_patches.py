@@ -1,13 +1,15 @@
 """What every general convolution kernel does first: pixels become runs, patches become a panel.
 
-A block of output pixels, counted through batch, depth, height and width, is cut into runs that
-stay in one line of the image. For a block of channels and taps `pack` copies what each pixel needs
-into a panel of the compute type, one row per (channel, tap), with zeros where a tap falls into the
-padding. So no larger matrix of patches than one that fits the cache ever exists, and strides,
-dilation, padding and half types are dealt with here and nowhere else. Where the processor multiplies pairs of
-bfloat16, a row of the panel consists of words of two of them: of channels c and c + 1 where sums go
-over channels, of neighbouring pixels where they go over pixels. Products of such panels are
-in conv.py and conv_weight.py; sizes and tables come as words from planning/convolutions.py.
+A block of output pixels, counted through batch, depth, height and width, is cut into runs that stay
+in one line of the image, or in one plane of it where the lines that patches see follow each other
+as those of the pixels do (`flat`: most convolutions with step 1). For a block of channels and taps
+`pack` copies what each pixel needs into a panel of the compute type, one row per (channel, tap),
+with zeros where a tap falls into the padding. So no larger matrix of patches than one that fits the
+cache ever exists, and strides, dilation, padding and half types are dealt with here and nowhere
+else. Where the processor multiplies pairs of bfloat16, a row of the panel consists of words of two
+of them: of channels c and c + 1 where sums go over channels, of neighbouring pixels where they go
+over pixels. Products of such panels are in conv.py and conv_weight.py; sizes and tables come as
+words from planning/convolutions.py.
 """
 
 from flambeau.codegen.descriptions import Convolution, ConvolutionPhase
@@ -135,21 +137,35 @@ class Patches:
         done, runs = fn.var(V(fn, I64, "0")), fn.var(V(fn, I64, "0"))
         steps = [self.word(s) for s in ("step_d", "step_h", "step_w")]
         x_n, y_n, y_d, y_h, y_w = (self.word(s) for s in ("x_n", "y_n", "y_d", "y_h", "y_w"))
-        lane = fn.iota(vector(I64, w)) * fn.splat(y_w, w)
+        lane, number = fn.iota(vector(I64, w)) * fn.splat(y_w, w), fn.iota(vector(I32, w))
+        beside = steps[2] * self.word("x_w") == self.item
+        self.flat = fn.value(w > 1, I1) & beside & (steps[1] * self.word("x_h") == wide * self.item)
+        self.ways = fn.gep(self.lanes, self.word("block") + SPARE, I64)
+        self.columns = fn.gep(self.ways, self.word("block") + SPARE, I64)
+        self.heights = fn.gep(self.columns, self.word("block") + SPARE, I32)
         with fn.while_(lambda: done.get() < count):
             pos, column = done.get(), ow.get()
             length = fn.min(wide - column, count - pos)
             place = [v.get() for v in (od, oh)]
-            run = fn.gep(self.slot, runs.get() * len(RUN), I64)
-            facts = [pos, length, n.get() * x_n, *[p * s for p, s in zip(place, steps)]]
-            for k, value in enumerate([*facts, column * steps[2]]):
-                fn.store(value, fn.gep(run, k, I64), 8)
+            goes_on = self.flat & (place[1] > 0) & (pos > 0)
+            with fn.when(goes_on):
+                longer = fn.gep(self.slot, (runs.get() - 1) * len(RUN) + RUN.index("length"), I64)
+                fn.store(fn.load(longer, I64, 8) + length, longer, 8)
+            with fn.when(~goes_on):
+                run = fn.gep(self.slot, runs.get() * len(RUN), I64)
+                facts = [pos, length, n.get() * x_n, *[p * s for p, s in zip(place, steps)]]
+                for k, value in enumerate([*facts, column * steps[2]]):
+                    fn.store(value, fn.gep(run, k, I64), 8)
+                runs.set(runs.get() + 1)
             at = phase["y_base"] + n.get() * y_n + place[0] * y_d + place[1] * y_h + column * y_w
             with fn.loop(0, length, w) as i:
                 where = fn.splat(at + i * y_w, w) + lane if w > 1 else at + i * y_w
                 fn.store(where, fn.gep(self.lanes, pos + i, I64), 8)
+                across = fn.splat(fn.convert("trunc", column + i, I32), w) + number
+                down = fn.splat(fn.convert("trunc", place[1], I32), w)
+                fn.store(across, fn.gep(self.columns, pos + i, I32), 4)
+                fn.store(down, fn.gep(self.heights, pos + i, I32), 4)
             done.set(pos + length)
-            runs.set(runs.get() + 1)
             ow.set(0)
             oh.set(oh.get() + 1)
             with fn.when(oh.get() == high):
@@ -163,12 +179,8 @@ class Patches:
         self.start_packing()
 
     def sort_vectors(self, count):
-        """Of every vector of pixels, how they lie in y: one of the three ways, once for all rows.
-
-        The table follows that of the lanes.
-        """
+        """Of every vector of pixels, how they lie in y: one of the four ways, once for all rows."""
         fn, w = self.fn, self.width
-        self.ways = fn.gep(self.lanes, self.word("block") + SPARE, I64)
         with fn.loop(0, (count + w - 1) / w) as v:
             where = fn.load(fn.gep(self.lanes, v * w, I64), vector(I64, w), 8)
             first = fn.splat(fn.extract(where, 0), w)
@@ -205,6 +217,7 @@ class Patches:
         with fn.when(self.planned.get() != block["t_first"]):
             self.planned.set(block["t_first"])
             operands = [self.description, self.slot, self.runs, taps, count, self.moves]
+            operands += [self.flat, self.columns, self.heights]
             fn.line(f"call void @plan({', '.join(map(repr, operands))})")
         done = block["c_first"] * self.grain
         first = fn.gep(x, done * self.word("x_c"), "i8")
@@ -222,7 +235,8 @@ class Seen:
         )
         step = word("step_w")
         d, h, w = d + tap[0], h + tap[1], w + tap[2]
-        inside = d.below(word("in_d")) & h.below(word("in_h"))
+        self.deep = d.below(word("in_d"))
+        inside = self.deep & h.below(word("in_h"))
         zero, length, wide = fn.value(0, I64), self.length, word("in_w")
         # divisions where a line reaches beyond the image only: they would cost more than the rest
         self.low = fn.if_else(w < 0, lambda: (step - 1 - w) / step, lambda: zero)
@@ -240,9 +254,9 @@ def plan_function(patches):
     """
     p = patches
     names = ((PTR, "description"), (PTR, "runs"), (I64, "run_count"), (PTR, "taps"))
-    names += ((I64, "tap_count"), (PTR, "moves"))
+    names += ((I64, "tap_count"), (PTR, "moves"), (I1, "flat"), (PTR, "columns"), (PTR, "heights"))
     fn, w = p.module.function("plan", names, internal=True), p.width
-    description, runs, run_count, taps, tap_count, moves = fn.params
+    description, runs, run_count, taps, tap_count, moves, flat, columns, heights = fn.params
 
     def word(name):
         return p.word(name, fn, description)
@@ -258,10 +272,27 @@ def plan_function(patches):
             seen = Seen(fn, word, runs, r, tap)
             with fn.loop(0, seen.length, w) as j:
                 k = count.get()
-                # bits low..high, stretched where every second element is wanted
-                last = fn.max(fn.min(seen.high - j, w) * twice - (twice - 1), 0)
-                first = fn.min(fn.max(seen.low - j, 0) * twice, 63)
-                mask = ((one << last) - 1) & (0 - (one << first))
+
+                def of_line(seen=seen, j=j):
+                    # bits low..high, stretched where every second element is wanted
+                    last = fn.max(fn.min(seen.high - j, w) * twice - (twice - 1), 0)
+                    first = fn.min(fn.max(seen.low - j, 0) * twice, 63)
+                    return ((one << last) - 1) & (0 - (one << first))
+
+                def of_plane(seen=seen, j=j, tap=tap):
+                    inside = fn.iota(vector(I64, w)) < fn.splat(seen.length - j, w)
+                    for table, nth, step, size in (
+                        (heights, 1, "step_h", "in_h"), (columns, 2, "step_w", "in_w")
+                    ):  # fmt: skip
+                        at = fn.load(fn.gep(table, seen.pos + j, I32), vector(I32, w), 4)
+                        narrow = [fn.convert("trunc", x, I32) for x in (word(step), tap[nth])]
+                        at = at * fn.splat(narrow[0], w) + fn.splat(narrow[1], w)
+                        most = fn.splat(fn.convert("trunc", word(size), I32), w)
+                        inside = inside & at.below(most)
+                    bits = fn.convert("bitcast", inside, f"i{w}")
+                    return fn.select(seen.deep, fn.convert("zext", bits, I64), 0)
+
+                mask = fn.if_else(flat, of_plane, of_line) if w > 1 else of_line()
                 fn.store(seen.pos + j, fn.gep(moves, k + 1, I64), 8)
                 fn.store(seen.offset + j * apart, fn.gep(line, k, I64), 8)
                 fn.store(mask, fn.gep(line, pitch + k, I64), 8)

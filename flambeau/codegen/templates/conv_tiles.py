@@ -3,8 +3,9 @@
 The left operand lies in one of two ways. "panels": strips of rows, k by k, as conv_panels.py lays
 out weights; element (row, k) is k * rows + row elements after the start of its strip. "rows": each
 row side by side, `a_row` bytes from one to the next. The right operand is a panel with `b_step`
-bytes from k to k + 1; both may consist of words of two bfloat16, with k counting words. Sums stay in a buffer of the compute type from one block of k to the next.
-(tiles.py knows the first way too, but starts from zero and ends in an epilogue.)
+bytes from k to k + 1; both may consist of words of two bfloat16, with k counting words. Sums stay
+in a buffer of the compute type from one block of k to the next. (tiles.py knows the first way too,
+but starts from zero and ends in an epilogue.)
 """
 
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector
@@ -66,10 +67,11 @@ def tile_function(module, name, type, width, rows, vectors, left, paired):
 class Grid:
     """The tiles of one kernel: tall ones, and lower ones for the last rows.
 
-    A tile over strips may be higher than there are rows: its last sums are garbage."""
+    covers: may a tile be higher than there are rows? Its last sums are then garbage.
+    """
 
-    def __init__(self, patches, left):
-        self.p, self.left = patches, left
+    def __init__(self, patches, left, covers):
+        self.p, self.left, self.covers = patches, left, covers
         self.heights = (4, 2, 1) if strip_rows() == 4 else (8, 4, 2, 1)
         for rows in self.heights:
             for vectors in (2, WIDE) if rows == self.heights[0] else (WIDE,):
@@ -130,14 +132,14 @@ class Grid:
         done = (rows / tall) * tall
         with fn.loop(0, done, tall) as first:
             strip(first, tall)
-        if self.left == "rows":
+        if not self.covers:
             for height in lower:
                 end = done + ((rows - done) / height) * height
                 with fn.loop(done, end, height) as first:
                     strip(first, height)
                 done = end
             return
-        # strips of weights are as high as the tallest tile: one tile covers the rows that are left
+        # there is room for rows up to that of the tallest tile: one covers all that are left
         left = rows - done
         for height in self.heights:
             with fn.when((left > height // 2) & (left <= height)):

@@ -31,7 +31,7 @@ class WeightGradient(Patches):
 
     def __init__(self, code, paired):
         super().__init__(code, "ppppp" + "i", pairs="pixels" if paired else "")
-        self.grid = Grid(self, "rows")
+        self.grid = Grid(self, "rows", False)
         self.turned = I32 if paired else self.type  # what a pixel, or two, hold of a channel
         mirror_function(self.module, self.turned, self.width)
         fn = self.fn
@@ -149,7 +149,6 @@ class WeightGradient(Patches):
                 fn.if_else(way >= CUT, square, one_by_one)
 
         fn.if_else(y_m == self.item, channels_last, channels_first)
-
 
     def turn_pairs(self, y):
         """The same with two pixels to a row: sums[pixel / 2][channel], words of both."""
