@@ -129,7 +129,6 @@ _SUBPACKAGES = {
     "sparse",
     "signal",
     "masked",
-    "nested",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {

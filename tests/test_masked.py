@@ -142,5 +142,5 @@ def test_complaints(t):
         masked.masked_tensor(torch.ones(2), torch.ones(2))
     with pytest.raises(ValueError, match=r"data.dim\(\) must equal mask.dim\(\)"):
         masked.masked_tensor(torch.ones(2), torch.ones(2, 1, dtype=torch.bool))
-    with pytest.raises(TypeError, match="Multiple dispatch failed|all __torch_function__"):
+    with pytest.raises(TypeError, match="Multiple dispatch failed"):
         t.max()

@@ -58,9 +58,7 @@ def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
     if dim is None or dim == ():
         return tuple(_range(input.ndim))
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    found = tuple(
-        d % input.ndim if -input.ndim <= d < input.ndim else _wrong(d, input) for d in dims
-    )
+    found = tuple(_place(d, input) for d in dims)
     if len(set(found)) != len(found):
         raise RuntimeError("dim appears multiple times in the list of dims")
     return found
@@ -71,7 +69,10 @@ def _first(input: Tensor, dim: Any) -> int:
     return _dims(input, dim)[0]
 
 
-def _wrong(dim: int, input: Tensor) -> int:
+def _place(dim: int, input: Tensor) -> int:
+    """A dimension counted from the front."""
+    if -input.ndim <= dim < input.ndim:
+        return dim % input.ndim
     low, high = -max(input.ndim, 1), max(input.ndim, 1) - 1
     if input.ndim == 0 and dim in (0, -1):
         return 0

@@ -1,7 +1,7 @@
 """MaskedTensor: a tensor that carries a mask (True: the element is there).
 
 It is a subclass of Tensor over the memory of its data, and answers for functions by
-`__torch_function__`: functions of one element keep the mask, those that move elements move it along,
+`__torch_function__`: functions of one element keep the mask, those that move elements move it, too,
 reductions leave masked elements out. Two masks must be equal to meet.
 """
 
@@ -70,8 +70,9 @@ class MaskedTensor(Tensor):
         cls: Any, data: Tensor, mask: Tensor, requires_grad: bool = False
     ) -> "MaskedTensor":
         _check(data, mask)
+        base: Any = Tensor
         with flambeau._C.DisableTorchFunctionSubclass():
-            out = Tensor._make_subclass(cls, data.detach(), requires_grad)
+            out = base._make_subclass(cls, data.detach(), requires_grad)
         out._mask = mask.clone()
         return out
 

@@ -31,7 +31,8 @@ class CausalBias(Tensor):
         if not isinstance(variant, CausalVariant):
             raise AssertionError(f"variant must be a CausalVariant, got {type(variant).__name__}")
         empty = flambeau.zeros(int(variant), seq_len_q, seq_len_kv)
-        out = Tensor._make_subclass(cls, empty)
+        base: Any = Tensor
+        out = base._make_subclass(cls, empty)
         out.variant, out.seq_len_q, out.seq_len_kv = variant, seq_len_q, seq_len_kv
         return out
 
@@ -86,7 +87,8 @@ class CausalBias(Tensor):
         kwargs = kwargs or {}
         if func is flambeau.nn.functional.scaled_dot_product_attention:
             return cls._dispatch(*args, **kwargs)
-        return super().__torch_function__(func, types, args, kwargs)
+        base: Any = super()
+        return base.__torch_function__(func, types, args, kwargs)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return repr(self._materialize())

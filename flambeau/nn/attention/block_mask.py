@@ -171,7 +171,8 @@ class BlockMask:
         if seq_lengths is None:
             rows, columns = kv_indices.shape[-2:]
             seq_lengths = (rows * size[0], columns * size[1])
-        return cls(
+        made: Any = cls
+        return made(
             seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices,
             *by_columns, BLOCK_SIZE=size, mask_mod=mask_mod or noop_mask,
         )  # fmt: skip
@@ -215,9 +216,8 @@ class BlockMask:
     def _with(self, change: Callable) -> "BlockMask":
         tensors = [getattr(self, name) for name in self._TENSORS]
         changed = [None if t is None else change(t) for t in tensors]
-        out = BlockMask(
-            self.seq_lengths, *changed, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod
-        )
+        kind: Any = BlockMask
+        out = kind(self.seq_lengths, *changed, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod)
         out.is_exact = self.is_exact
         return out
 
@@ -225,7 +225,8 @@ class BlockMask:
         index = index if isinstance(index, tuple) else (index,)
         kept = tuple(slice(k, k + 1 or None) if isinstance(k, int) else k for k in index)
         parts = [None if t is None else t[kept] for t in self._by_rows()]
-        out = BlockMask.from_kv_blocks(
+        made: Any = BlockMask.from_kv_blocks
+        out = made(
             *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=None,
             seq_lengths=self.seq_lengths, compute_q_blocks=self.q_indices is not None,
         )  # fmt: skip
@@ -243,7 +244,8 @@ class BlockMask:
         if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
             full = _dense(self.full_kv_num_blocks, self.full_kv_indices)[..., :rows, :columns]
             parts += _ordered(full)
-        out = BlockMask.from_kv_blocks(
+        made: Any = BlockMask.from_kv_blocks
+        out = made(
             *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod,
             seq_lengths=(new_q_len, new_kv_len),
         )  # fmt: skip
@@ -267,7 +269,8 @@ class BlockMask:
                     "(BlockMask[batch, head]) to choose a specific batch or head"
                 )
                 break
-            place, rest = [], k
+            place: list[int] = []
+            rest = k
             for size in reversed(lead):
                 place.insert(0, rest % size)
                 rest //= size
@@ -338,9 +341,8 @@ def create_block_mask(
     parts: list[Any] = [*_ordered(there & ~full), *_ordered(full)]
     if not separate_full_blocks:
         parts = [*_ordered(there)]
-    out = BlockMask.from_kv_blocks(
-        *parts, BLOCK_SIZE=(high, wide), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
-    )
+    made: Any = BlockMask.from_kv_blocks
+    out = made(*parts, BLOCK_SIZE=(high, wide), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))
     out.is_exact = True
     return out
 
