@@ -122,6 +122,7 @@ _SUBPACKAGES = {
     "library",
     "_higher_order_ops",
     "_ops",
+    "signal",
     "ao",
     "quantization",
 }
@@ -154,6 +155,11 @@ _ELSEWHERE = {
         "fx.experimental.sym_functions",
     ),
 }
+# ops of aten without a row, which PyTorch binds in its namespace as well
+_ATEN = set(
+    "_native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate "
+    "_chunk_cat".split()
+)
 _RANDOM = {
     "Generator",
     "default_generator",
@@ -176,6 +182,8 @@ def __getattr__(name):
         value = _importlib.import_module("flambeau.compiler").compile
     elif name in _ELSEWHERE:
         value = getattr(_importlib.import_module("flambeau." + _ELSEWHERE[name]), name)
+    elif name in _ATEN:
+        value = getattr(_namespace_of_ops("aten"), name)
     elif name in ("save", "load"):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):
