@@ -58,6 +58,7 @@ _REGISTERED = (_ops.FAMILIES, _launchers, _members)
 
 __version__ = "0.1.0"
 
+has_lapack, has_mkl, has_openmp, has_spectral = True, False, False, True
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
 get_default_device, get_default_dtype = _devices.default_device, _dtypes.default_dtype
 
@@ -125,6 +126,8 @@ _SUBPACKAGES = {
     "_higher_order_ops",
     "_ops",
     "signal",
+    "__config__",
+    "__future__",
     "ao",
     "quantization",
     "sparse",
@@ -138,6 +141,11 @@ _ELSEWHERE = {
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
     "cond": "_higher_order_ops",
+    "GradScaler": "amp",
+    "ScriptFunction": "jit",
+    "fork": "jit",
+    "wait": "jit",
+    "from_file": "_tensor.files",
     **dict.fromkeys(
         "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr "
         "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "

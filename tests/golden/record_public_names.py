@@ -143,7 +143,9 @@ def recorded():
     for path in MODULES:
         module = importlib.import_module(path)
         stub = in_stub(STUBS[path]) if path in STUBS else {}
-        names = {name: signatures(getattr(module, name, None), name, stub) for name in public(module)}
+        names = {
+            name: signatures(getattr(module, name, None), name, stub) for name in public(module)
+        }
         found[path] = names
     stub = in_stub(STUBS["torch.Tensor"], "TensorBase")
     found["torch.Tensor"] = {
