@@ -61,6 +61,7 @@ def module_difference(info, sample, training):
         *[built(x) for x in given.args], **{key: built(x) for key, x in given.kwargs.items()}
     )
     theirs.train(training), ours.train(training)
+    theirs.to(dtype), ours.to(Moved("cpu", False)(dtype))
     tolerance = TOLERANCE.get(str(dtype).removeprefix("torch."), 1e-4)
     lazy = info.is_lazy
     if not lazy:

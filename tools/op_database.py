@@ -121,6 +121,10 @@ class Moved:
             return {key: self(item) for key, item in value.items()}
         if isinstance(value, torch.nn.Module):
             return twin(value)
+        if isinstance(value, types.BuiltinFunctionType):
+            return getattr(flambeau.nn.functional, value.__name__, None) or getattr(
+                flambeau, value.__name__
+            )
         if isinstance(value, types.FunctionType | type) and "torch" in value.__module__:
             ours = "torch.testing" in value.__module__ and isinstance(value, types.FunctionType)
             return rebound(value) if ours else named(value.__module__, value.__qualname__)
@@ -133,7 +137,8 @@ class Moved:
             there = there.view(flambeau.bfloat16)
         else:
             there = flambeau.from_numpy(plain.contiguous().numpy().copy())
-        if not plain.is_contiguous() and plain.numel():
+        apart = all(step or size < 2 for size, step in zip(plain.shape, plain.stride()))
+        if not plain.is_contiguous() and plain.numel() and apart:
             there = flambeau.empty_strided(
                 tuple(plain.shape), plain.stride(), dtype=there.dtype
             ).copy_(there)
@@ -145,7 +150,8 @@ class Moved:
 
 def twin(module):
     """A copy of one of PyTorch's modules in our classes, with its parameters and settings."""
-    ours = named("torch.nn", type(module).__name__)
+    names = [kind.__name__ for kind in type(module).__mro__]
+    ours = getattr(flambeau.nn, next(name for name in names if hasattr(flambeau.nn, name)))
     copy = ours.__new__(ours)
     flambeau.nn.Module.__init__(copy)
     built = Moved("cpu", False)
@@ -174,7 +180,8 @@ class Kept(Moved):
 
     def __call__(self, value):
         kept = torch.dtype | torch.device | torch.memory_format | torch.layout
-        if isinstance(value, kept | types.FunctionType | type | torch.nn.Module):
+        functions = types.FunctionType | types.BuiltinFunctionType
+        if isinstance(value, kept | functions | type | torch.nn.Module):
             return value
         return super().__call__(value)
 
