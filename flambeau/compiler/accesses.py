@@ -72,6 +72,21 @@ def builder_of(definition: int) -> str:
     return f"{found[0].__module__.rpartition('.')[2]}:{found[0].__name__}"
 
 
+def is_known(definition: int) -> bool:
+    """Does a kernel write to nothing but the addresses that `only_read` leaves over?
+
+    Such kernels tell Python nothing but complaints: a recording need not run them.
+    """
+    if not kernels.runtime_of(definition).is_host:
+        return False
+    return definition in kernels.nests or builder_of(definition) in READS
+
+
+def surely_writes(definition: int) -> bool:
+    """Does a kernel write to all addresses that `only_read` leaves over?"""
+    return definition in kernels.nests or builder_of(definition) == "row_programs:build"
+
+
 def only_read(launch: Any) -> Any:
     """Places of arguments that a launch only reads."""
     nest = kernels.nests.get(launch.definition)

@@ -35,6 +35,7 @@ from flambeau import random as _random
 from flambeau._device import device
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.compiler.accesses import is_known
 from flambeau.compiler.lifetimes import LINE, Returned, laid_out, padded
 from flambeau.compiler.plan import UNKNOWN, Plan
 from flambeau.eager import kernels
@@ -70,6 +71,10 @@ class Spoiled(Exception):
     def __init__(self, why: str, again: bool = False) -> None:
         super().__init__(why)
         self.again = again
+
+
+class Unheard(Exception):
+    """There is a kernel that a recording must run."""
 
 
 class Room:
@@ -161,10 +166,15 @@ class Recording:
         self._ranges: _Ranges | None = None
         self._returned: dict = {}  # by size of a pool
         self.result: Any = None
+        self.silent = False
 
-    def run(self, function: Any) -> Any:
-        """Run function(), recorded; Spoiled if it cannot be repeated."""
-        addresses = ARENA.native("recorder"), ARENA.native("none")
+    def run(self, function: Any, silent: bool = False) -> Any:
+        """Run function(), recorded; Spoiled if it cannot be repeated.
+
+        silent: run no kernel, only note it; Unheard if there is one that has to run.
+        """
+        addresses = [ARENA.native(name) for name in ("recorder", "refuser", "none")]
+        self.silent = silent
         saved: dict = {}  # what was free in pools, by size
         blocks: set = set()  # what was handed out
         with _lock, contextlib.ExitStack() as undo:
@@ -181,12 +191,12 @@ class Recording:
                 gc.disable()
             self._thread = ARENA.thread = threading.get_ident()
             undo.callback(ARENA.forget_thread)
-            recorder = tapes.Recorder(ARENA.addresses, self._thread)
+            recorder = tapes.Recorder(ARENA.addresses, self._thread, silent)
             undo.callback(recorder.stop)
-            undo.enter_context(_diverted(*addresses))
+            undo.enter_context(_diverted(*addresses, silent))
             touching.told.append(self._touched)
             undo.callback(touching.told.remove, self._touched)
-            self.result = function()
+            self._perform(function, recorder)
             # cycles that the run left: their memory is free, not held (all are young: see above)
             gc.collect(0)
         launches = recorder.launches()
@@ -197,21 +207,37 @@ class Recording:
         self.launches = launches
         return self.result
 
+    def _perform(self, function, recorder):
+        try:
+            self.result = function()
+        except Exception:
+            if not self.silent:
+                raise
+            if self.spoiled:
+                raise Spoiled(self.spoiled) from None
+            raise Unheard from None  # a real run tells what is wrong, if anything is
+        if recorder.has_refused():
+            raise Unheard
+
     def _touched(self):
         if threading.get_ident() == self._thread:
             self.spoiled = "memory is read or written outside of kernels"
+            if self.silent:  # there is nothing in it
+                raise Spoiled(self.spoiled)
 
     def _exchange_pools(self, saved, blocks):
         """Empty the pools, block by block: other threads may be at it."""
         allocator, returned = self.allocator, self._returned
         for pool in list(allocator.pools.values()):
             saved[pool.size] = _drained(pool)
-            returned[pool.size] = Returned(pool)
+            returned[pool.size] = Returned(pool, self.silent)
         taken = 0
 
         def miss(pool):
             nonlocal taken
-            given_back = returned.get(pool.size) or returned.setdefault(pool.size, Returned(pool))
+            given_back = returned.get(pool.size)
+            if given_back is None:
+                given_back = returned[pool.size] = Returned(pool, self.silent)
             if taken > ROOM and given_back.blocks:
                 return given_back.blocks.pop()
             start = type(allocator).miss(allocator, pool)
@@ -370,11 +396,15 @@ def _drained(pool):
 
 
 @contextlib.contextmanager
-def _diverted(recorder, none):
-    """All kernels lead to the recorder; what copies by itself says that it cannot."""
+def _diverted(recorder, refuser, none, silent):
+    """All kernels lead to the recorder; what copies by itself says that it cannot.
+
+    If it is silent, those of which it is not known what they do lead to the refuser.
+    """
 
     def divert(definition):
-        definition.function = recorder
+        known = not silent or is_known(cpu.place_of_definition(definition))
+        definition.function = recorder if known else refuser
 
     natives = cpu.others("joined")
     try:

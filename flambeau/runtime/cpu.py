@@ -83,6 +83,11 @@ def definitions():
     return _kept
 
 
+def place_of_definition(definition):
+    """The address by which a kernel's definition is known."""
+    return ctypes.addressof(definition)
+
+
 def native(address, count):
     """A function of so many integers at an address; other Python threads run meanwhile."""
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(address)
