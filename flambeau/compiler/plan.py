@@ -6,6 +6,7 @@ from flambeau.compiler.fusing import Group, Other, extent, grouped, is_flat
 from flambeau.compiler.joining import joined
 from flambeau.runtime.cpu import words_of
 
+LOWEST = 1 << 32  # integers below this are no addresses
 UNKNOWN = ("unknown", 0)  # the block of memory that nobody knows
 
 
@@ -20,8 +21,8 @@ class Plan:
             numbers = []
             for k, a in enumerate(launch.arguments):
                 if type(a) is bytes:
-                    numbers += words_of(a)
-                elif type(a) is int and k not in without:
+                    numbers += [n for n in words_of(a) if n >= LOWEST]
+                elif type(a) is int and a >= LOWEST and k not in without:
                     numbers.append(a)
             return {block for n in numbers if (block := block_of(n)) not in (None, UNKNOWN)}
 

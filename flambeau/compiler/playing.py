@@ -15,6 +15,7 @@ from flambeau import autograd
 from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
+from flambeau.codegen.texts import code_of
 from flambeau.compiler.lifetimes import padded
 from flambeau.compiler.recording import Spoiled, plain_bytes
 from flambeau.eager.copying import filled
@@ -424,7 +425,7 @@ def compiled(name, parameters, lines, space):
     text = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
     title = f"<compiled program {next(_numbers)}>"
     linecache.cache[title] = (len(text), None, text.splitlines(True), title)
-    exec(compile(text, title, "exec"), space)
+    exec(code_of(text, title), space)
     return space[name]
 
 

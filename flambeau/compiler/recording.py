@@ -37,14 +37,13 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.compiler.accesses import is_known
 from flambeau.compiler.lifetimes import LINE, Returned, laid_out, padded
-from flambeau.compiler.plan import UNKNOWN, Plan
+from flambeau.compiler.plan import LOWEST, UNKNOWN, Plan
 from flambeau.eager import kernels
 from flambeau.runtime import cpu, tapes, touching
 from flambeau.runtime.allocator import host_allocator
 from flambeau.storage import Storage
 
 _GPUS = "flambeau.compiler.on_gpus"  # with the first recording there
-LOWEST = 1 << 32  # integers below this are no addresses
 ROOM = 1 << 29  # bytes of temporaries from which a recording hands blocks out again
 CPU = device("cpu")
 
@@ -164,6 +163,7 @@ class Recording:
         self.fresh: list = []  # blocks
         self.temporary: list = []
         self._ranges: _Ranges | None = None
+        self._moves: tuple | None = None  # of which launches, and where
         self._returned: dict = {}  # by size of a pool
         self.result: Any = None
         self.silent = False
@@ -271,6 +271,11 @@ class Recording:
         Fresh blocks are counted behind the bases, temporary ones behind those. Spoiled if an
         address is unknown.
         """
+        if self._moves is None or self._moves[0] is not self.launches:
+            self._moves = self.launches, self._found_moves()
+        return self._moves[1]
+
+    def _found_moves(self):
         found = []
         for k, launch in enumerate(self.launches):
             if not launch.quiet:
@@ -317,7 +322,7 @@ class Recording:
     def add_base(self, t: Tensor) -> None:
         """One more tensor that is handed in, behind the others."""
         self.bases = [*self.bases, base_of(t)]
-        self._ranges = None
+        self._ranges = self._moves = None
 
     def plan(self, names: list, fresh_name: str) -> Plan:
         """The launches in groups. Blocks are called as the bases are, or (fresh_name, number)."""

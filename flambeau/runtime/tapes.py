@@ -11,6 +11,7 @@ should, on this very interpreter.
 """
 
 import ctypes
+import mmap
 import struct
 import sys
 from typing import Any
@@ -317,7 +318,7 @@ class Recorder:
     def __init__(self, addresses: dict, thread: int, silent: bool = False):
         state = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses["flambeau_tape_state"])()
         self.state = (ctypes.c_int64 * 6).from_address(state)
-        self.log = (ctypes.c_int64 * LOG)()
+        self.log = (ctypes.c_int64 * LOG).from_buffer(mmap.mmap(-1, 8 * LOG))  # zeros cost nothing
         self.state[:] = [0, LOG, ctypes.addressof(self.log), thread, silent, 0]
 
     def stop(self) -> None:
