@@ -20,9 +20,11 @@ class Plan:
         def blocks_of(launch, without=()):
             numbers = []
             for k, a in enumerate(launch.arguments):
+                if k in without:
+                    continue
                 if type(a) is bytes:
                     numbers += [n for n in words_of(a) if n >= LOWEST]
-                elif type(a) is int and a >= LOWEST and k not in without:
+                elif type(a) is int and a >= LOWEST:
                     numbers.append(a)
             return {block for n in numbers if (block := block_of(n)) not in (None, UNKNOWN)}
 

@@ -178,12 +178,11 @@ class _Dry:
             if base >= len(leaves) or self.wants[base]:
                 continue
             launch = forward.launches[launch]
-            if word is not None:
-                raise Unheard  # who knows what is done with it
-            if place not in only_read(launch):
-                if not surely_writes(launch.definition):
-                    raise Unheard
-                found.add(base)
+            if place in only_read(launch):
+                continue
+            if word is not None or not surely_writes(launch.definition):
+                raise Unheard("who knows whether an argument is written to")
+            found.add(base)
         return sorted(found)
 
     def _leaf(self, k, x):

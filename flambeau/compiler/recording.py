@@ -210,14 +210,19 @@ class Recording:
     def _perform(self, function, recorder):
         try:
             self.result = function()
-        except Exception:
+        except Exception as error:
             if not self.silent:
                 raise
             if self.spoiled:
                 raise Spoiled(self.spoiled) from None
-            raise Unheard from None  # a real run tells what is wrong, if anything is
-        if recorder.has_refused():
-            raise Unheard
+            # a real run tells what is wrong, if anything is
+            raise Unheard(self._refused(recorder) or str(error)) from None
+        if recorder.refused():
+            raise Unheard(self._refused(recorder))
+
+    def _refused(self, recorder):
+        place = recorder.refused()
+        return f"{cpu.name_of(place)} has to run" if place else ""
 
     def _touched(self):
         if threading.get_ident() == self._thread:

@@ -141,7 +141,7 @@ entry:
   br i1 %mine, label %refuse, label %run
 refuse:
   %refusedp = getelementptr i8, ptr @state, i64 40
-  store i64 1, ptr %refusedp
+  store ptr %definition, ptr %refusedp
   %kind = load ptr, ptr @PyExc_RuntimeError
   call void @PyErr_SetString(ptr %kind, ptr @refused)
   ret ptr null
@@ -325,9 +325,9 @@ class Recorder:
         """Write down no more."""
         self.state[3] = 0
 
-    def has_refused(self) -> bool:
-        """Was there a launch that must not be left out?"""
-        return bool(self.state[5])
+    def refused(self) -> int:
+        """The definition of a kernel that must not be left out, if there was one; 0 if not."""
+        return self.state[5]
 
     def launches(self) -> list | None:
         """What was launched, in order; None if the log was too small."""
