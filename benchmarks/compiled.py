@@ -3,8 +3,9 @@
 Usage: python benchmarks/compiled.py [--threads 2] [--only PATTERN] [--seconds 4] [--launches]
 
 Each case runs in a process of its own with empty caches, so that the time of the first calls is the
-time it takes to compile; a second process then meets a warm cache: how much longer do the first call
-and the first three take than those of an eager model that is as new? Rounds of all sides alternate.
+time it takes to compile; a second process then meets a warm cache: how much longer do the first
+call and the first three take than those of an eager model that is as new? Rounds of all sides
+alternate.
 PyTorch needs a C++ compiler for this. `--launches` tells instead where the time of our compiled
 step goes, kernel by kernel.
 """

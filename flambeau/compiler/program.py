@@ -135,7 +135,8 @@ class _Dry:
         if self.place.type == "cuda":
             generators.append(_random.cuda_generator(self.place.index))
         marks = [g._mark() for g in generators]
-        for self.silent in (True, False)[self.place.type != "cpu" :]:
+        for silent in (True, False) if self.place.type == "cpu" else (False,):
+            self.silent = silent
             try:
                 with preserved_autocast():
                     return self._entry()

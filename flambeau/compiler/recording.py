@@ -173,7 +173,8 @@ class Recording:
 
         silent: run no kernel, only note it; Unheard if there is one that has to run.
         """
-        addresses = [ARENA.native(name) for name in ("recorder", "refuser", "none")]
+        recording, none = ARENA.native("recorder"), ARENA.native("none")
+        unknown = ARENA.native("refuser") if silent else recording
         self.silent = silent
         saved: dict = {}  # what was free in pools, by size
         blocks: set = set()  # what was handed out
@@ -193,7 +194,7 @@ class Recording:
             undo.callback(ARENA.forget_thread)
             recorder = tapes.Recorder(ARENA.addresses, self._thread, silent)
             undo.callback(recorder.stop)
-            undo.enter_context(_diverted(*addresses, silent))
+            undo.enter_context(_diverted(recording, unknown, none))
             touching.told.append(self._touched)
             undo.callback(touching.told.remove, self._touched)
             self._perform(function, recorder)
@@ -406,15 +407,12 @@ def _drained(pool):
 
 
 @contextlib.contextmanager
-def _diverted(recorder, refuser, none, silent):
-    """All kernels lead to the recorder; what copies by itself says that it cannot.
-
-    If it is silent, those of which it is not known what they do lead to the refuser.
-    """
+def _diverted(recorder, unknown, none):
+    """Known kernels lead to the recorder, others elsewhere; what copies says that it cannot."""
 
     def divert(definition):
-        known = not silent or is_known(cpu.place_of_definition(definition))
-        definition.function = recorder if known else refuser
+        is_usual = is_known(cpu.place_of_definition(definition))
+        definition.function = recorder if is_usual else unknown
 
     natives = cpu.others("joined")
     try:

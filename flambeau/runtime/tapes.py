@@ -3,8 +3,8 @@
 While somebody records, every kernel's definition leads to `recorder`, which writes down each launch
 of one thread (definition, arguments and whether it gave None) and runs it. A silent recorder runs
 nothing, and kernels that must not be left out lead to `refuser`, which raises. `replay` goes
-through such launches again. Addresses that may differ from call to call are integers of the tape's own,
-which are rewritten before the launches: see compiler/recording.py for which those are.
+through such launches again. Addresses that may differ from call to call are integers of the tape's
+own, which are rewritten before the launches: see compiler/recording.py for which those are.
 
 CPython's integers are written in place; `integers_are_known` makes sure that they look as they
 should, on this very interpreter.
@@ -281,8 +281,7 @@ run.end:
 
 
 NAMES = tuple(
-    f"flambeau_tape_{name}"
-    for name in ("state", "none", "recorder", "refuser", "places", "replay")
+    f"flambeau_tape_{name}" for name in ("state", "none", "recorder", "refuser", "places", "replay")
 )
 
 

@@ -63,7 +63,7 @@ def test_nothing_is_written_while_it_is_noted():
             seen.append(bytes(ctypes.string_at(address, 16)))
         return (y,)
 
-    program, (out,) = called(f, torch.ones(4))
+    _, (out,) = called(f, torch.ones(4))
     assert len(seen) == 1 and seen[0] != bytes(torch.full((4,), 3.0).numpy())
     assert out.tolist() == [3, 3, 3, 3]
 
@@ -130,7 +130,7 @@ def test_draws_are_noted_and_made_later(runs):
 
     x = torch.ones(4)
     torch.manual_seed(5)
-    program, (out,) = called(f, x)
+    _, (out,) = called(f, x)
     assert runs == [(True, "recorded")]
     torch.manual_seed(5)
     for _ in range(3):
