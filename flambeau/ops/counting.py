@@ -213,7 +213,7 @@ def collected(place, inside, weight, bins, like):
     return bincount(place, weight, minlength=bins).to(like.dtype)
 
 
-def check_histogram(input, weight):
+def _check_histogram(input, weight):
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogramdd", input.dtype)
     if weight is not None:
@@ -230,18 +230,25 @@ def check_histogram(input, weight):
             )
 
 
-def edges_of(input, bins, range):
-    """The edges of the bins: given, or evenly spread."""
+def wrong_range(n, range):
+    return RuntimeError(
+        f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, "
+        f"but got {len(range)}"
+    )
+
+
+def bin_edges(input, bins, range, k=0):
+    """The edges of the bins along dimension k: given, or evenly spread."""
     if hasattr(bins, "_layout"):
         if bins.dtype is not input.dtype:
             raise RuntimeError(
                 "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
-                f"got input with dtype {input.dtype.cpp_name} and bins for dimension 0 with dtype "
-                f"{bins.dtype.cpp_name}"
+                f"got input with dtype {input.dtype.cpp_name} and bins for dimension {k} with "
+                f"dtype {bins.dtype.cpp_name}"
             )
         return bins
     if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {k}")
     if range is None:
         if not input.numel():
             low, high = 0.0, 1.0
@@ -249,20 +256,17 @@ def edges_of(input, bins, range):
             low, high = input.amin().item(), input.amax().item()
     else:
         if len(range) != 2:
-            raise RuntimeError(
-                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, "
-                f"but got {len(range)}"
-            )
+            raise wrong_range(1, range)
         low, high = range
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(
-            f"torch.histogramdd: dimension 0's range [{_number(low)}, {_number(high)}] is not "
+            f"torch.histogramdd: dimension {k}'s range [{_number(low)}, {_number(high)}] is not "
             "finite"
         )
     if low > high:
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {_number(low)} max "
-            f"{_number(high)} for dimension 0"
+            f"{_number(high)} for dimension {k}"
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -280,8 +284,8 @@ def histogram(
 ):
     """Counts (or sums of weights) by bin, and the edges of the bins."""
     input = input.detach()
-    check_histogram(input, weight)
-    edges = edges_of(input, bins, range)
+    _check_histogram(input, weight)
+    edges = bin_edges(input, bins, range)
     count = edges.numel() - 1
     x = input.flatten()
     first, last = edges.select(0, 0), edges.select(0, count)

@@ -458,14 +458,14 @@ def nonzero(input, *, as_tuple: bool = False):
     return nonzero_rows(input).unbind(1)
 
 
-@composite(variants="function method")
+@composite(variants="function method out")
 def nonzero_static(input, *, size: int, fill_value: int = -1):
-    """The first coordinates of nonzero, as many as size says; fill_value where there are fewer."""
+    """So many rows of coordinates of elements that are not zero: cut off, or filled up."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    found = nonzero_rows(input)[:size]
-    missing = size - found.shape[0]
-    return public("pad")(found, (0, 0, 0, missing), value=fill_value) if missing else found
+    rows = nonzero_rows(input)[:size]
+    missing = rows.new_full((size - rows.shape[0], input.ndim), fill_value)
+    return public("cat")([rows, missing]) if missing.shape[0] else rows
 
 
 @composite(variants="function method")
