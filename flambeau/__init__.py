@@ -132,6 +132,7 @@ _SUBPACKAGES = {
     "quantization",
     "sparse",
     "masked",
+    "nested",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
