@@ -29,19 +29,19 @@ def is_local(name: str) -> bool:
 class Nested(Tensor):
     """Facts and methods that follow from the values."""
 
-    is_nested = property(lambda self: True)  # type: ignore[assignment]
+    is_nested = property(lambda self: True)
 
     def _held(self) -> Tensor:
         """A tensor of the same dtype, device and history."""
         raise NotImplementedError
 
-    dtype = property(lambda self: self._held().dtype)  # type: ignore[assignment]
-    device = property(lambda self: self._held().device)  # type: ignore[assignment]
-    requires_grad = property(lambda self: self._held().requires_grad)  # type: ignore[assignment]
-    grad_fn = property(lambda self: self._held().grad_fn)  # type: ignore[assignment]
-    is_leaf = property(lambda self: self._held().is_leaf)  # type: ignore[assignment]
-    is_cuda = property(lambda self: self._held().is_cuda)  # type: ignore[assignment]
-    is_sparse = property(lambda self: False)  # type: ignore[assignment]
+    dtype = property(lambda self: self._held().dtype)
+    device = property(lambda self: self._held().device)
+    requires_grad = property(lambda self: self._held().requires_grad)
+    grad_fn = property(lambda self: self._held().grad_fn)
+    is_leaf = property(lambda self: self._held().is_leaf)
+    is_cuda = property(lambda self: self._held().is_cuda)
+    is_sparse = property(lambda self: False)
 
     def element_size(self) -> int:
         return self._held().element_size()

@@ -34,8 +34,8 @@ class JaggedTensor(Nested):
     def _held(self) -> Tensor:
         return self._values
 
-    layout = property(lambda self: flambeau.jagged)  # type: ignore[assignment]
-    ndim = property(lambda self: self._values.dim() + 1)  # type: ignore[assignment]
+    layout = property(lambda self: flambeau.jagged)
+    ndim = property(lambda self: self._values.dim() + 1)
 
     @property
     def shape(self) -> Any:
@@ -50,7 +50,8 @@ class JaggedTensor(Nested):
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        self._values.grad = None if value is None else value._values
+        held: Any = self._values
+        held.grad = None if value is None else value._values
 
     def requires_grad_(self, requires_grad: bool = True) -> "JaggedTensor":
         self._values.requires_grad_(requires_grad)

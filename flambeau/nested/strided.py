@@ -29,8 +29,8 @@ class PiecewiseTensor(Nested):
     def _held(self) -> Tensor:
         return self.pieces[0] if self.pieces else flambeau.empty(0)
 
-    layout = property(lambda self: flambeau.strided)  # type: ignore[assignment]
-    ndim = property(lambda self: self.dim())  # type: ignore[assignment]
+    layout = property(lambda self: flambeau.strided)
+    ndim = property(lambda self: self.dim())
 
     @property
     def shape(self) -> Any:
