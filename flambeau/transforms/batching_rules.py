@@ -1,0 +1,1 @@
+"""vmap of templates: how the dimension of samples goes into one that the kernel batches over."""

@@ -1,0 +1,159 @@
+"""Random numbers inside of vmap: none, the same for all samples, or different ones."""
+
+from typing import Any
+
+from flambeau._tensor import Tensor
+from flambeau.transforms.batching import TEMPLATES, BatchLevel, changed
+from flambeau.transforms.handling import UNWRAPPED, rule
+from flambeau.transforms.levels import Level, below, is_at, running
+
+_ERROR = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+)
+_SAME = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an "
+    "issue with functorch"
+)
+_FACTORIES = "rand randn randint randperm normal".split()
+_LIKE = "rand_like randn_like randint_like".split()
+_IN_PLACE = (
+    "uniform_ normal_ log_normal_ cauchy_ exponential_ geometric_ random_ bernoulli_"
+).split()
+_ROWS = (
+    "bernoulli poisson binomial _standard_gamma _sample_dirichlet multinomial dropout native_dropout "
+    "feature_dropout alpha_dropout feature_alpha_dropout dropout_with_mask alpha_dropout_with_mask "
+    "rrelu rrelu_with_noise"
+).split()
+
+
+def _batch_levels():
+    return [level for level in running.levels if isinstance(level, BatchLevel)]
+
+
+def _check(level: BatchLevel) -> None:
+    if level.randomness == "error":
+        raise RuntimeError(_ERROR)
+
+
+def _drawn(place, function, args, kwargs):
+    """A new tensor of random numbers: one for each sample of the levels that want different."""
+    levels = _batch_levels()
+    for level in levels:
+        _check(level)
+    several = [level for level in levels if level.randomness == "different"]
+    if not several:
+        return function(*args, **kwargs)
+    return _for_levels(several, lambda: function(*args, **kwargs))
+
+
+def _for_levels(levels: list[BatchLevel], draw: Any) -> Tensor:
+    """Draw for each combination of samples of some levels, the lowest first."""
+    from flambeau.ops.table import public
+
+    level, *rest = levels
+    parts = [_for_levels(rest, draw) if rest else draw() for _ in range(level.size)]
+    return level.batched(public("stack")(parts))
+
+
+def _drawn_at_once(place, function, args, kwargs):
+    """The same for functions whose first arguments are sizes: all numbers in one call."""
+    levels = _batch_levels()
+    for level in levels:
+        _check(level)
+    several = [level for level in levels if level.randomness == "different"]
+    sizes, rest = _sizes(place.key, args, kwargs)
+    if not several:
+        return function(*args, **kwargs)
+    if sizes is None:
+        return _for_levels(several, lambda: function(*args, **kwargs))
+    args, kwargs = rest
+    found = function(*args, size=(*[level.size for level in several], *sizes), **kwargs)
+    for level in several:
+        found = level.batched(found)
+    return found
+
+
+def _sizes(key, args, kwargs):
+    """(sizes, the other arguments) of a call; (None, ...) where they do not say."""
+    if key not in ("rand", "randn") or kwargs.get("out") is not None:
+        return None, (args, kwargs)
+    named = dict(kwargs)
+    if "size" in named:
+        return tuple(named.pop("size")), (args, named)
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        return tuple(args[0]), ((), named)
+    return tuple(args), ((), named)
+
+
+UNWRAPPED.update(dict.fromkeys(_FACTORIES, _drawn_at_once))
+
+
+@rule(*_LIKE)
+def _like(level, place, args, kwargs):
+    t = args[0]
+    if not isinstance(level, BatchLevel):
+        return place.copy(level.plain(t), *args[1:], **kwargs)
+    _check(level)
+    kwargs.pop("memory_format", None)
+    if not level.is_batched(t):
+        value = level.plain(t)
+        if level.randomness == "different":
+            value = value.expand(level.size, *value.shape)
+            return level.batched(place.function()(value.contiguous(), *args[1:], **kwargs))
+        return level.lift(place.function()(value, *args[1:], **kwargs))
+    value = t._value if level.randomness == "different" else t._value[0]
+    found = place.function()(value, *args[1:], **kwargs)
+    return level.batched(found) if level.randomness == "different" else level.lift(found)
+
+
+@rule(*_IN_PLACE)
+def _in_place(level, place, args, kwargs):
+    t, *rest = args
+    if not isinstance(level, BatchLevel):
+        getattr(level.plain(t), place.key)(*rest, **kwargs)
+        if t._tangent is not None:
+            t._tangent.zero_()
+        return t
+    _check(level)
+    value = level.plain(t)
+    plain = [level.plain(a) for a in rest]
+    with below(level):
+        if level.is_batched(t) and level.randomness == "same":
+            one = getattr(value[0].clone(), place.key)(*plain, **kwargs)
+            value.copy_(one.expand(value.shape))
+        elif not level.is_batched(t) and level.randomness == "different":
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
+                "will appear like same randomness. If this is necessary for your usage, please "
+                "file an issue with functorch."
+            )
+        else:
+            getattr(value, place.key)(*plain, **kwargs)
+    return t
+
+
+def _row(level, op, bound):
+    """Rows that draw as they compute."""
+    if bound.get("train", bound.get("training", True)) is False:
+        return NotImplemented
+    _check(level)
+    first = op.params[0].name
+    if level.randomness == "same":
+        if op.name in ("bernoulli", "poisson", "binomial", "multinomial"):
+            raise RuntimeError(_SAME)
+        return NotImplemented
+    new = {
+        n: level.front(v)
+        for n, v in bound.items()
+        if isinstance(v, Tensor) and (n == first or is_at(v, level))
+    }
+    return changed(op, level, bound, **new)
+
+
+TEMPLATES.update(dict.fromkeys(_ROWS, _row))
+
+
+def refuses(level: Level) -> bool:
+    """Does a level allow no random numbers?"""
+    return isinstance(level, BatchLevel) and level.randomness == "error"
