@@ -189,9 +189,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
 
 def _check_scalar(output, title):
     if not isinstance(output, Tensor):
-        raise RuntimeError(
-            f"{title}: Expected f(*args) to return a Tensor, got {type(output)}"
-        )
+        raise RuntimeError(f"{title}: Expected f(*args) to return a Tensor, got {type(output)}")
     if output.dim() != 0:
         raise RuntimeError(
             f"{title}: Expected f(*args) to return a scalar Tensor, got tensor with "
@@ -320,8 +318,7 @@ def jvp(
     title = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
         raise RuntimeError(
-            f"{title}: Expected primals to be a tuple. E.g. it should be valid to call "
-            "f(*primals)."
+            f"{title}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
         )
     flat, tree = tree_flatten(primals)
     moving, other = tree_flatten(tangents)

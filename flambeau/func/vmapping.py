@@ -42,18 +42,14 @@ def vmap(
             f"{randomness}"
         )
     if not (chunk_size is None or chunk_size > 0):
-        raise ValueError(
-            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
-        )
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = _inputs(func, in_dims, args)
         if chunk_size is None or chunk_size >= size:
             return _mapped(func, size, dims, leaves, spec, out_dims, randomness, kwargs)
-        return _in_chunks(
-            func, size, chunk_size, dims, leaves, spec, out_dims, randomness, kwargs
-        )
+        return _in_chunks(func, size, chunk_size, dims, leaves, spec, out_dims, randomness, kwargs)
 
     return wrapped
 
@@ -184,9 +180,7 @@ def _in_chunks(func, size, step, dims, leaves, spec, out_dims, randomness, kwarg
     pieces = []
     for start in range(0, size, step):
         count = min(step, size - start)
-        part = [
-            x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims)
-        ]
+        part = [x if d is None else x.narrow(d, start, count) for x, d in zip(leaves, dims)]
         pieces.append(_run(func, count, dims, part, spec, randomness, kwargs))
     outs, tree, _ = pieces[0]
     places = _out_dims(func, out_dims, outs, tree)

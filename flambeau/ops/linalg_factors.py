@@ -172,8 +172,18 @@ def _cholesky_grad(g, out, upper):
     return (outer + adjoint(outer)) * 0.5
 
 
+def _cholesky_jvp(t, out, upper):
+    """L times the lower half of L⁻¹ dA L⁻ᴴ."""
+    L = adjoint(out) if upper else out
+    inner = _triangular(L, t, False)
+    inner = _triangular(adjoint(L), inner, True, left=False).tril()
+    inner = inner - (inner.diagonal(0, -2, -1) * 0.5).diag_embed()
+    found = L @ inner
+    return adjoint(found) if upper else found
+
+
 @template(
-    "linalg_cholesky_ex", variants="", outputs=2, grad=_cholesky_grad,
+    "linalg_cholesky_ex", variants="", outputs=2, grad=_cholesky_grad, jvp=_cholesky_jvp,
     node="LinalgCholeskyExBackward0",
 )  # fmt: skip
 def _linalg_cholesky_ex(input, upper: bool = False, check_errors: bool = False):

@@ -90,6 +90,7 @@ _PLAIN = "function method out"
 
 
 @reduction(
+    linear=True,
     result=summed,
     state=same_state,
     init=_start(0),
@@ -115,6 +116,7 @@ def _divide(s, count):
 
 
 @reduction(
+    linear=True,
     result=averaged,
     state=same_state,
     init=_start(0),

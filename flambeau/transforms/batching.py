@@ -22,6 +22,7 @@ from flambeau.transforms.levels import (
     is_at,
     mapped,
     rebind,
+    rebuilt,
     wrap,
 )
 
@@ -67,6 +68,9 @@ class BatchLevel(Level):
         else:
             value = t._value  # type: ignore[attr-defined]
         return value if rank is None else padded(value, rank)
+
+    def knows(self, op: Any) -> bool:
+        return op.name in TEMPLATES
 
     def apply(self, op: Any, bound: dict) -> Any:
         if not any(self._has_batch(v) for v in bound.values()):
@@ -157,6 +161,8 @@ def padded(value: Tensor, rank: int) -> Tensor:
 def called(op: Any, bound: dict) -> Any:
     """The public function of a row on bound arguments, as somebody would write it."""
     given = [(p, bound[p.name]) for p in op.params if not p.keyword_only]
+    if op.params[0].kind == "tensors" and op.options.get("varargs"):
+        return op(*bound[op.params[0].name])
     while given and given[-1][1] is given[-1][0].default:
         given.pop()
     named = {
@@ -421,7 +427,7 @@ def one_by_one(level: BatchLevel, op: Any, bound: dict) -> Any:
     if isinstance(first, Tensor):
         return public("stack")(runs)
     columns = [public("stack")(column) for column in zip(*runs)]
-    return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
+    return rebuilt(first, columns)
 
 
 KINDS: dict[str, Callable] = {

@@ -140,8 +140,7 @@ class _Lifted(Function):
         level, inner = cls.level, ctx.inner
         kept = iter(ctx.saved_tensors)
         inner.saved = tuple(
-            None if b is None else level.batched(next(kept)) if b else next(kept)
-            for b in ctx.kept
+            None if b is None else level.batched(next(kept)) if b else next(kept) for b in ctx.kept
         )
         inner.needs_input_grad = ctx.needs_input_grad
         with _again(level):

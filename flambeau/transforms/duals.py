@@ -16,19 +16,17 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.transforms.batching import called
 from flambeau.transforms.history import ABSENT, arguments
-from flambeau.transforms.levels import Level, Wrapped, below, depth, is_at, mapped, rebind, wrap
-
-OWN: dict[str, Callable] = {}  # row -> function of (op, primals, tangents, outs)
-
-
-def moves(*names: str) -> Callable:
-    """Register how results of rows move."""
-
-    def register(function: Callable) -> Callable:
-        OWN.update(dict.fromkeys(names, function))
-        return function
-
-    return register
+from flambeau.transforms.levels import (
+    Level,
+    Wrapped,
+    below,
+    depth,
+    is_at,
+    mapped,
+    rebind,
+    rebuilt,
+    wrap,
+)
 
 
 class DualLevel(Level):
@@ -50,6 +48,9 @@ class DualLevel(Level):
     def plain(self, t: Any) -> Any:
         return t._value if is_at(t, self) else t
 
+    def knows(self, op: Any) -> bool:
+        return bool(op.linear) or op.jvp is not None
+
     def apply(self, op: Any, bound: dict) -> Any:
         primals = {n: mapped(self.plain, v) for n, v in bound.items()}
         tangents = {
@@ -64,12 +65,12 @@ class DualLevel(Level):
             return mapped(self.lift, result)
         moved = tangents_of(op, primals, tangents, outs)
         wrapped = [
-            self.dual(o, t) if isinstance(o, Tensor) else o for o, t in zip(outs, moved, strict=True)
+            self.dual(o, t) if isinstance(o, Tensor) else o
+            for o, t in zip(outs, moved, strict=True)
         ]
         if isinstance(result, Tensor):
             return wrapped[0]
-        kind: Any = type(result)
-        return kind(*wrapped) if hasattr(result, "_fields") else kind(wrapped)
+        return rebuilt(result, wrapped)
 
     # -- what tensors of this level do besides rows ------------------------------------------------
     def write(self, target: Any, result: Tensor) -> None:
@@ -151,9 +152,8 @@ def _tangents(level, value):
 
 def tangents_of(op: Any, primals: dict, tangents: dict, outs: list) -> list:
     """A tangent, or None, for each result of a row."""
-    own = OWN.get(op.name)
-    if own is not None:
-        return _many(own(op, primals, tangents, outs), outs)
+    if op.jvp is not None:
+        return _many(op.jvp.function(*_jvp_arguments(op, primals, tangents, outs)), outs)
     if op.kind == "view":
         first = next(iter(primals))
         if first not in tangents:
@@ -168,6 +168,19 @@ def tangents_of(op: Any, primals: dict, tangents: dict, outs: list) -> list:
     if op.kind == "pointwise" and len(outs) == 1 and not _is_complex(tangents, outs):
         return [_diagonal(op, primals, tangents, outs[0])]
     return _back_of_back(op, primals, tangents, outs)
+
+
+def _jvp_arguments(op, primals, tangents, outs):
+    """What a jvp= is called with."""
+    find, found = _lookup(primals, outs), []
+    for name in op.jvp.names:
+        if name == "t":
+            found.append(_part(next(iter(primals)), primals, tangents))
+        elif name.endswith("_t"):
+            found.append(tangents.get(name.removesuffix("_t")))
+        else:
+            found.append(find(name))
+    return found
 
 
 def _many(found, outs):
@@ -219,9 +232,7 @@ def _diagonal(op, primals, tangents, out):
         formula = op.grads.get(name)
         if formula is None:
             continue
-        given = arguments(
-            formula, [tangent], [tangent], _lookup(primals, [out]), layouts, (True,)
-        )
+        given = arguments(formula, [tangent], [tangent], _lookup(primals, [out]), layouts, (True,))
         found = formula.function(*given)
         if not isinstance(found, Tensor):
             found = tangent.new_full(tangent.shape, found)

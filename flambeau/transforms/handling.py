@@ -121,16 +121,19 @@ def run(level: Level, op: Any, bound: dict) -> Any:
     own = ROW_RULES.get(op.name)
     if own is not None:
         return own(level, bound)
-    if op.kind == "composite" and not op.is_differentiable:
-        return op.body(**bound)
+    if op.kind == "composite" and not op.is_differentiable and not level.knows(op):
+        return op.body(**{n: _lifted(level, v) for n, v in bound.items()})
     if op.kind == "pointwise":
         op, bound = _resolved(op, bound)
+    elif bound.get("kind") == "saved" and "max_pool" in op.name:
+        bound["kind"] = "i64"  # derivatives want to know, and kernels would not guess it here
     recorded = modes.grad and op.is_differentiable and history.wants(level, bound)
-    if op.kind == "composite":  # with a derivative of its own: nothing within is recorded
+    if op.kind == "composite" and not level.knows(op):
+        # with a derivative of its own: nothing within is recorded
         if recorded:
             result = op.body(**{n: mapped(lambda t: _bare(level, t), v) for n, v in bound.items()})
         else:
-            result = op.body(**bound)
+            result = op.body(**{n: _lifted(level, v) for n, v in bound.items()})
     else:
         with below(level):
             result = level.apply(op, bound)
@@ -152,6 +155,13 @@ def _resolved(op, bound):
         return op, bound
     other = TABLE[name]
     return _resolved(other, {p.name: bound[p.name] for p in other.params})
+
+
+def _lifted(level, value):
+    """Tensors from below as tensors of the level: bodies compare the devices of layouts."""
+    if isinstance(value, Tensor):
+        return value if type(value) is Wrapped else level.lift(value)
+    return value
 
 
 def _bare(level, t):

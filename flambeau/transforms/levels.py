@@ -60,6 +60,10 @@ class Level:
         """A value from below as a tensor of this level that does not depend on the transform."""
         raise NotImplementedError
 
+    def knows(self, op: Any) -> bool:
+        """Has it a rule for a composite, which would do without?"""
+        raise NotImplementedError
+
     def apply(self, op: Any, bound: dict) -> Any:
         """A row on bound arguments; gives wrapped results."""
         raise NotImplementedError
@@ -125,6 +129,7 @@ class Wrapped(Tensor):
     is_cuda = property(lambda self: bottom(self).is_cuda)
     is_cpu = property(lambda self: bottom(self).is_cpu)
     is_sparse = property(lambda self: False)
+    _bottom = property(bottom)
 
     def get_device(self) -> int:
         return bottom(self).get_device()
@@ -211,6 +216,12 @@ def mapped(function: Any, value: Any) -> Any:
         return function(value)
     if kind is list or kind is tuple:
         return kind([mapped(function, v) for v in value])
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*[mapped(function, v) for v in value])
-    return value
+    return (
+        rebuilt(value, [mapped(function, v) for v in value]) if isinstance(value, tuple) else value
+    )
+
+
+def rebuilt(like: tuple, items: list) -> Any:
+    """Items as a tuple with the names of another."""
+    kind: Any = type(like)
+    return kind(*items) if hasattr(like, "_fields") else kind(items)

@@ -17,23 +17,11 @@ def _detach(level, place, args, kwargs):
     return level.detached(t) if is_at(t, level) else t.detach()
 
 
-@rule("sum_to_size", "where", "polygamma", "__invert__", "__rsub__", "__rtruediv__", "__rdiv__")
-def _plainly(level, place, args, kwargs):
-    return place.copy(*args, **kwargs)
-
-
-@rule("__rpow__", "__rmod__", "__rfloordiv__", "__rlshift__", "__rrshift__")
-def _reflected(level, place, args, kwargs):
-    return place.copy(*args, **kwargs)
-
-
-@rule("__matmul__", "matmul")
+@rule("__matmul__")
 def _matmul(level, place, args, kwargs):
-    from flambeau.ops.table import TABLE
-
     if not all(isinstance(a, Tensor) for a in (*args, *kwargs.values())):
         return NotImplemented
-    return TABLE["matmul"].body(*args, **{k: v for k, v in kwargs.items() if k != "out"})
+    return function("matmul")(*args)
 
 
 @rule("__rmatmul__")
