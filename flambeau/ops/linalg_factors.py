@@ -246,7 +246,7 @@ def cholesky_inverse(input, upper: bool = False):
     check.square(input, "cholesky_inverse")
     check.has_kernel(input, "cholesky_inverse_out_cpu")
     diagonal = input.detach().diagonal(0, -2, -1)
-    if input.device.runtime.computes and (diagonal == 0).any().item():
+    if check.holds_anywhere(diagonal == 0):
         first = (diagonal == 0).to(d.int32)
         info = public("where")(first.any(-1), first.argmax(-1) + 1, 0)
         check.check_info(info, "cholesky_inverse", check.SINGULAR_INVERSE)

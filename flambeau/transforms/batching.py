@@ -388,7 +388,11 @@ VIEWS: dict[str, Callable] = {
     "diagonal": lambda batch, v, rank, offset, a, b: v.diagonal(
         offset, shifted(a, rank), shifted(b, rank)
     ),
-    "unfold": lambda batch, v, rank, dim, size, step: v.unfold(shifted(dim, rank), size, step),
+    "unfold": lambda batch, v, rank, dim, size, step: (
+        v.unfold(shifted(dim, rank), size, step)
+        if rank
+        else v.unsqueeze(1).unfold(1, size, step).squeeze(1)
+    ),
     "alias": lambda batch, v, rank: v.view(v.shape),
     "as_strided": _strided,
     "view_as_real": lambda batch, v, rank: public("view_as_real")(v),

@@ -3,7 +3,7 @@
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.ops.table import TABLE, public
-from flambeau.transforms.batching import batches, called, changed, rank_of, shifted
+from flambeau.transforms.batching import KINDS, batches, called, changed, rank_of, shifted
 
 _DYNAMIC = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
@@ -247,6 +247,15 @@ def _masked_scatter(level, op, bound):
     order = mask.reshape(level.size, -1).cumsum(1) - 1
     taken = source.gather(1, order.clamp(0, source.shape[1] - 1)).reshape(input.shape)
     return public("where")(mask, taken, input)
+
+
+@batches("masked_fill")
+def _masked_fill(level, op, bound):
+    if not level.is_batched(bound["value"]):
+        return KINDS["pointwise"](level, op, bound)
+    value = level.batched(bound["value"]._value.to(bound["input"].dtype))
+    given = {"condition": bound["mask"], "input": value, "other": bound["input"]}
+    return KINDS["pointwise"](level, TABLE["where"], given)
 
 
 # -- tables ----------------------------------------------------------------------------------------

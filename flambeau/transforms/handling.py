@@ -53,7 +53,7 @@ def rule(*keys: str) -> Callable:
 class _Transforming(interposing.Handler):
     """Stands around ops while levels run."""
 
-    kinds = frozenset({"op", "python", "data", "custom"})
+    kinds = frozenset({"op", "python", "data", "method", "property", "custom"})
     level = (interposing.CASTING + interposing.DISPATCH_MODES) // 2
     sees = "all"
     is_lasting = True
@@ -127,6 +127,8 @@ def run(level: Level, op: Any, bound: dict) -> Any:
         op, bound = _resolved(op, bound)
     elif bound.get("kind") == "saved" and "max_pool" in op.name:
         bound["kind"] = "i64"  # derivatives want to know, and kernels would not guess it here
+    elif op.name in _VECTORS:
+        bound[_VECTORS[op.name]] = True
     recorded = modes.grad and op.is_differentiable and history.wants(level, bound)
     if op.kind == "composite" and not level.knows(op):
         # with a derivative of its own: nothing within is recorded
@@ -142,6 +144,10 @@ def run(level: Level, op: Any, bound: dict) -> Any:
     if recorded:
         history.record(level, op, bound, result)
     return result
+
+
+# derivatives of singular and eigenvalues need vectors, which some callers do without
+_VECTORS = {"_linalg_svd": "compute_uv", "_linalg_eigh": "compute_v", "_linalg_eig": "compute_v"}
 
 
 def _resolved(op, bound):

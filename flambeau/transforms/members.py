@@ -105,6 +105,8 @@ def _to(level, place, args, kwargs):
     probe = creation.empty(0, dtype=t.dtype, device=t.device)
     named = {k: bottom(v) if isinstance(v, Tensor) else v for k, v in kwargs.items()}
     copy = named.pop("copy", False)
+    named.pop("memory_format", None)
+    named.pop("non_blocking", None)
     wanted = getattr(probe, place.key)(*plain, **named)
     if wanted.dtype is t.dtype and wanted.device is probe.device:
         return function("clone")(t) if copy else t
