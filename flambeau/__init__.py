@@ -148,6 +148,7 @@ _ELSEWHERE = {
         "fused_moving_avg_obs_fake_quant".split(),
         "eager.fake_quantization",
     ),
+    "vmap": "func",
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),

@@ -1,4 +1,4 @@
-"""How many samples of PyTorch's op database agree under vmap and jvp, and which rows run one by one.
+"""How many samples of PyTorch's op database agree under vmap and jvp; which rows run one by one.
 
 Usage: python tools/transforms_database.py [--only PATTERN] [--samples 3] [--what vmap,jvp,vmapgrad]
            [--dtype float64] [--part 0/1] [--show 60]

@@ -14,8 +14,8 @@ from flambeau.autograd.grad_mode import enable_grad, modes
 from flambeau.eager import creation
 from flambeau.ops.table import public
 from flambeau.transforms import levels
-from flambeau.transforms import rules as rules  # noqa: PLC0414  registers all rules
-from flambeau.transforms.duals import DualLevel
+from flambeau.transforms import rules as rules
+from flambeau.transforms.duals import DualLevel, checked_tangent
 from flambeau.transforms.levels import Wrapped, is_at
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -348,17 +348,6 @@ def _check_all(values, start):
             raise RuntimeError(f"{start} only contain Tensors, got {type(v)}")
 
 
-def checked_tangent(primal: Tensor, tangent: Tensor) -> Tensor:
-    """A tangent that fits its primal."""
-    if primal.shape != tangent.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original "
-            f"Tensor, this is not supported. Tensor is of size {list(primal.shape)} while the "
-            f"given forward gradient is of size {list(tangent.shape)}."
-        )
-    return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)
-
-
 def _parts(level, out, strict, title):
     value, tangent = level.parts(out)
     if tangent is None:
@@ -415,9 +404,9 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             "functionalize(f, remove='mutations'): received invalid argument for remove=. Valid "
-            f"options are:\n     remove='mutations': all inplace and out= operators will be "
-            f"removed from the program, and replaced\n         with their out-of-place "
-            f"equivalents."
+            "options are:\n     remove='mutations': all inplace and out= operators will be "
+            "removed from the program, and replaced\n         with their out-of-place "
+            "equivalents."
         )
 
     @functools.wraps(func)

@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.ops.table import public
-from flambeau.transforms import rules as rules  # noqa: PLC0414  registers all rules
+from flambeau.transforms import rules as rules
 from flambeau.transforms.batching import BatchLevel
 from flambeau.transforms.levels import is_at
 from flambeau.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
@@ -140,9 +140,8 @@ def _out_dims(func, out_dims, outs, tree):
             )
     if isinstance(out_dims, int) or out_dims is None:
         return [out_dims] * len(outs)
-    if len(outs) == 1 and isinstance(out_dims, tuple) and len(out_dims) == 1:
-        if tree.is_leaf():
-            return [out_dims[0]]
+    if tree.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        return [out_dims[0]]
     places = _broadcast_to_and_flatten(out_dims, tree)
     if places is None:
         raise ValueError(

@@ -81,12 +81,6 @@ def legacy_pair(b, a, name):
         )
 
 
-def holds_anywhere(condition):
-    """Does a condition hold for an element, of any sample if this is inside of a transform?"""
-    condition = getattr(condition, "_bottom", condition)
-    return condition.device.runtime.computes and condition.any().item()
-
-
 def first_failure(info):
     """(batch element or None, error code) of the first matrix that failed; None if all is well."""
     info = getattr(info, "_bottom", info)  # inside of a transform: all samples

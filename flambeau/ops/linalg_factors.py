@@ -9,7 +9,7 @@ from flambeau import _dtype as d
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
 from flambeau.ops.matrices import warn_once
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import composite, holds_anywhere, public, template
 from flambeau.return_types import linalg_cholesky_ex as CholeskyEx
 from flambeau.return_types import linalg_lu as LinalgLu
 from flambeau.return_types import linalg_lu_factor as LuFactor
@@ -246,7 +246,7 @@ def cholesky_inverse(input, upper: bool = False):
     check.square(input, "cholesky_inverse")
     check.has_kernel(input, "cholesky_inverse_out_cpu")
     diagonal = input.detach().diagonal(0, -2, -1)
-    if check.holds_anywhere(diagonal == 0):
+    if holds_anywhere(diagonal == 0):
         first = (diagonal == 0).to(d.int32)
         info = public("where")(first.any(-1), first.argmax(-1) + 1, 0)
         check.check_info(info, "cholesky_inverse", check.SINGULAR_INVERSE)

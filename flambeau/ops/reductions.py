@@ -11,7 +11,7 @@ import math
 from flambeau import _dtype as d
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Dims, DType, public, reduction
+from flambeau.ops.table import Dims, DType, holds_anywhere, public, reduction
 
 # -- dimensions -----------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ def prod_grad(g, input, out, dim, keepdim):
         return prod_grad(g, flat, out, 0, False).reshape(input.shape)
     if not keepdim:
         g, out = g.unsqueeze(dim), out.unsqueeze(dim)
-    if input.device.runtime.computes and not (input == 0).any().item():
+    if input.device.runtime.computes and not holds_anywhere(input == 0):
         return g * m.conj(out / input)
     ones = public("ones_like")(input.narrow(dim, 0, 1))
     n = input.shape[dim]

@@ -13,6 +13,7 @@ from flambeau.ops.table import (
     OptionalTensor,
     Scalar,
     composite,
+    holds_anywhere,
     public,
     template,
 )
@@ -37,7 +38,7 @@ def _cumprod_backward(g, input, dim, dtype, out):
         input, out = input.conj(), out.conj()
     zero = input == 0
     # asked for without recording, as meta tensors have no values to ask for
-    if input.device.runtime.computes and not bool(zero.any()):
+    if input.device.runtime.computes and not holds_anywhere(zero):
         return reversed_sum(g * out, dim) / input
     if (g * out).requires_grad:
         return _cumprod_by_parts(g, input, dim)

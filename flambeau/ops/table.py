@@ -184,6 +184,12 @@ def public(name):
     return _public(name)
 
 
+def holds_anywhere(condition):
+    """Does a condition hold for an element, of any sample if this is inside of a transform?"""
+    condition = getattr(condition, "_bottom", condition)
+    return condition.device.runtime.computes and condition.any().item()
+
+
 def remembered(function):
     """Remember what a function of layouts and plain arguments finds; the oldest is forgotten."""
     known = lru_cache(4096, typed=True)(function)  # 1 is not True

@@ -218,7 +218,7 @@ _IMAGES = [
     name
     for name, row in TABLE.items()
     if row.kind == "template"
-    and ("pool" in name or "upsample" in name or "_pad" in name and name != "constant_pad_nd")
+    and ("pool" in name or "upsample" in name or ("_pad" in name and name != "constant_pad_nd"))
     and any(f"{k}d" in name for k in (1, 2, 3))
 ]
 
@@ -325,6 +325,15 @@ def _group_norm(level, op, bound):
     return out, mean, scale
 
 
+_RUNNING = (
+    "Batch norm got a batched tensor as input while the running_mean or running_var, which will be "
+    "updated in place, were not batched.\nIf you are using a module and do not need eval mode, "
+    "please set `track_running_stats` to be False.If you are using a prebuilt module and do not "
+    "need eval mode, please see the functorch website for resources on how to patch your module to "
+    "work with vmap"
+)
+
+
 @batches("native_batch_norm")
 def _batch_norm(level, op, bound):
     """Channels of all samples side by side: each is normalised by itself."""
@@ -336,16 +345,9 @@ def _batch_norm(level, op, bound):
         t = bound[name]
         if t is None:
             continue
-        if name.startswith("running") and bound["training"] and not level.is_batched(t):
-            if level.is_batched(bound["input"]):
-                raise RuntimeError(
-                    "Batch norm got a batched tensor as input while the running_mean or "
-                    "running_var, which will be updated in place, were not batched.\nIf you are "
-                    "using a module and do not need eval mode, please set "
-                    "`track_running_stats` to be False.If you are using a prebuilt module and do "
-                    "not need eval mode, please see the functorch website for resources on how to "
-                    "patch your module to work with vmap"
-                )
+        moves = name.startswith("running") and bound["training"]
+        if moves and not level.is_batched(t) and level.is_batched(bound["input"]):
+            raise RuntimeError(_RUNNING)
         running[name] = level.front(t).reshape(level.size * channels)
     out, mean, scale = changed(op, level, bound, input=joined, **running)
     if bound["training"]:

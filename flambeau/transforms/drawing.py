@@ -3,9 +3,17 @@
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.transforms.batching import TEMPLATES, BatchLevel, changed
-from flambeau.transforms.handling import UNWRAPPED, rule
-from flambeau.transforms.levels import Level, below, is_at, running
+from flambeau.eager import creation
+from flambeau.ops.dropout import (
+    SELU_FLOOR,
+    alpha_dropout_with_mask,
+    alpha_factor,
+    dropout_with_mask,
+)
+from flambeau.ops.table import public
+from flambeau.transforms.batching import TEMPLATES, BatchLevel, called, changed
+from flambeau.transforms.handling import ROW_RULES, UNWRAPPED, rule
+from flambeau.transforms.levels import below, is_at, running
 
 _ERROR = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -21,8 +29,8 @@ _IN_PLACE = (
     "uniform_ normal_ log_normal_ cauchy_ exponential_ geometric_ random_ bernoulli_"
 ).split()
 _ROWS = (
-    "bernoulli poisson binomial _standard_gamma _sample_dirichlet multinomial dropout native_dropout "
-    "feature_dropout alpha_dropout feature_alpha_dropout dropout_with_mask alpha_dropout_with_mask "
+    "bernoulli poisson binomial _standard_gamma _sample_dirichlet multinomial dropout "
+    "native_dropout feature_dropout alpha_dropout feature_alpha_dropout dropout_with_mask alpha_dropout_with_mask "
     "rrelu rrelu_with_noise"
 ).split()
 
@@ -49,8 +57,6 @@ def _drawn(place, function, args, kwargs):
 
 def _for_levels(levels: list[BatchLevel], draw: Any) -> Tensor:
     """Draw for each combination of samples of some levels, the lowest first."""
-    from flambeau.ops.table import public
-
     level, *rest = levels
     parts = [_for_levels(rest, draw) if rest else draw() for _ in range(level.size)]
     return level.batched(public("stack")(parts))
@@ -142,7 +148,7 @@ def _row(level, op, bound):
     if level.randomness == "same":
         if op.name in ("bernoulli", "poisson", "binomial", "multinomial"):
             raise RuntimeError(_SAME)
-        return NotImplemented
+        return _same_for_all(level, op, bound)
     new = {
         n: level.front(v)
         for n, v in bound.items()
@@ -151,9 +157,75 @@ def _row(level, op, bound):
     return changed(op, level, bound, **new)
 
 
+def _same_for_all(level, op, bound):
+    """Each sample from the same numbers."""
+    first = op.params[0].name
+    one = {n: v._value[0] if level.is_batched(v) else level.plain(v) for n, v in bound.items()}
+    _, mask = called(op, {**one, first: creation.ones_like(one[first])})[:2]
+    scale = alpha_factor(bound["p"]) if "alpha" in op.name else 1 / (1 - bound["p"])
+    value = level.front(bound[first])
+    out = value * (mask * scale)
+    if "alpha" in op.name:
+        out = out + (mask.to(value.dtype) - 1 + bound["p"]) * (SELU_FLOOR * scale)
+    return out, mask.expand(value.shape)
+
+
 TEMPLATES.update(dict.fromkeys(_ROWS, _row))
 
 
-def refuses(level: Level) -> bool:
-    """Does a level allow no random numbers?"""
-    return isinstance(level, BatchLevel) and level.randomness == "error"
+# -- rows that write their history themselves, which wrapped tensors would not have ----------------
+
+
+def _noise(input, p, by_channel):
+    """1 / (1 - p) or 0, for each element or channel."""
+    shape = (*input.shape[:2], *[1] * (input.ndim - 2)) if by_channel else tuple(input.shape)
+    return input.detach().new_empty(shape).bernoulli_(1 - p)
+
+
+def _dropout(by_channel):
+    def rule(level, bound):
+        input, p = bound["input"], bound["p"]
+        if not bound["train"] or p == 0 or not input.numel():
+            return input
+        if p == 1:
+            return input * 0
+        if not by_channel:
+            return dropout_with_mask(input, p)[0]
+        return input * (_noise(input, p, True) / (1 - p))
+
+    return rule
+
+
+def _alpha_dropout(by_channel):
+    def rule(level, bound):
+        input, p = bound["input"], bound["p"]
+        if not bound["train"] or p == 0 or not input.numel():
+            return input
+        if p == 1:
+            return input * 0
+        if not by_channel:
+            return alpha_dropout_with_mask(input, p)[0]
+        kept, factor = _noise(input, p, True), alpha_factor(p)
+        floor = (kept - 1) * (SELU_FLOOR * factor) + SELU_FLOOR * factor * p
+        return input * (kept * factor) + floor
+
+    return rule
+
+
+def _rrelu(level, bound):
+    input = bound["input"]
+    noise = input.detach().new_empty(tuple(input.shape))
+    if bound["training"]:
+        noise.uniform_(bound["lower"], bound["upper"])
+        return public("where")(input > 0, input, input * noise)
+    slope = (bound["lower"] + bound["upper"]) / 2
+    return public("leaky_relu")(input, slope)
+
+
+ROW_RULES |= {
+    "dropout": _dropout(False),
+    "feature_dropout": _dropout(True),
+    "alpha_dropout": _alpha_dropout(False),
+    "feature_alpha_dropout": _alpha_dropout(True),
+    "rrelu": _rrelu,
+}

@@ -7,6 +7,7 @@ rest use that a derivative `v(g)` is linear in `g`: the way forward is the way b
 """
 
 import textwrap
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ from flambeau.transforms.levels import (
     mapped,
     rebind,
     rebuilt,
+    same,
+    unwrap,
     wrap,
 )
 
@@ -109,7 +112,26 @@ class DualLevel(Level):
         return f"GradTrackingTensor(lvl={depth(self)}, value=\n{inside}\n)"
 
 
-class _Forward:
+class ForwardLevel(DualLevel):
+    """The level of autograd.forward_ad. It hides nothing, and its tensors outlive it as plain ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grad, self.known = None, []
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for known in self.known or ():
+            t = known()
+            if type(t) is Wrapped:
+                unwrap(t)
+        self.known = []
+
+    def shown(self, t: Wrapped) -> str:
+        return f"{t._value!r}"
+
+
+class _Forward(threading.local):
     """Does anything move? autograd.forward_ad can switch it off."""
 
     on = True
@@ -118,16 +140,36 @@ class _Forward:
 modes_forward = _Forward()
 
 
-def become(level: DualLevel, t: Tensor) -> None:
-    """A plain tensor that a write makes move: from now on it is one of the level."""
-    value: Any = Tensor._make_subclass(type(t), t) if type(t) is not Wrapped else None
-    if value is None:
-        from flambeau.transforms.levels import same
+def checked_tangent(primal: Tensor, tangent: Tensor) -> Tensor:
+    """A tangent that fits its primal."""
+    if primal.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original "
+            f"Tensor, this is not supported. Tensor is of size {list(primal.shape)} while the "
+            f"given forward gradient is of size {list(tangent.shape)}."
+        )
+    return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)
 
-        value = same(t)  # type: ignore[arg-type]
+
+def become(level: DualLevel, t: Tensor) -> None:
+    """A plain tensor that a write makes move: from now on it is one of the level.
+
+    What it is a view of moves with it.
+    """
+    base, tangent = t._view.base if t._view is not None else None, None
+    if base is not None:
+        if not is_at(base, level):
+            become(level, base)
+        if base._tangent is None:
+            own = base._layout
+            base._tangent = _zeros(base._value).as_strided(own.sizes, own.strides)
+        start = (t._offset - base._offset) // t._layout.itemsize
+        start += base._tangent.storage_offset()
+        tangent = base._tangent.as_strided(t._layout.sizes, t._layout.strides, start)
+    value: Any = same(t) if type(t) is Wrapped else Tensor._make_subclass(type(t), t)
     value._grad_fn, value._output_nr = t._grad_fn, t._output_nr
     value._requires_grad, value._view = t._requires_grad, t._view
-    wrapped = level.dual(value, None)
+    wrapped = level.dual(value, tangent)
     t.__class__ = Wrapped
     t._level = level  # type: ignore[attr-defined]
     rebind(t, wrapped)  # type: ignore[arg-type]

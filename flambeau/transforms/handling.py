@@ -119,7 +119,7 @@ def call(level: Level, op: Any, copy: Callable, args: tuple, kwargs: dict) -> An
 def run(level: Level, op: Any, bound: dict) -> Any:
     """A row on bound arguments: worked out by a level, and written into the level's history."""
     own = ROW_RULES.get(op.name)
-    if own is not None:
+    if own is not None and TABLE[op.name] is op:  # forms of nn.functional share its name
         return own(level, bound)
     if op.kind == "composite" and not op.is_differentiable and not level.knows(op):
         return op.body(**{n: _lifted(level, v) for n, v in bound.items()})

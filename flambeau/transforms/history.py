@@ -37,8 +37,12 @@ class _SavedResult:
 
     def tensor(self, node: Node) -> Tensor:
         place, own = self.facts
-        t = make_tensor(*place, Wrapped)
-        t.__dict__.update(own)
+        value = own["_value"]
+        if own["_level"].known is not None and not own["_level"].is_live:  # all are plain by now
+            t = make_tensor(value._layout, value._storage, value._offset, type(value))
+        else:
+            t = make_tensor(*place, Wrapped)
+            t.__dict__.update(own)
         t._grad_fn, t._output_nr, t._requires_grad = node, self.number, True
         return t
 

@@ -7,6 +7,7 @@ wrapper computes nothing, and its storage is the value's, so that versions are c
 
 import itertools
 import threading
+import weakref
 from typing import Any
 
 from flambeau import _device, interposing
@@ -37,6 +38,7 @@ class Level:
     """
 
     grad: bool | None
+    known: list | None = None  # weak references to its tensors, where it must know them
 
     def __init__(self) -> None:
         self.number, self.grad, self.is_live = next(_numbers), modes.grad, False
@@ -155,6 +157,8 @@ def wrap(level: Level, value: Tensor, skip: int = 0) -> Wrapped:
     layout = make_layout(own.sizes[skip:], own.strides[skip:], own.dtype, META)
     out: Any = make_tensor(layout, value._storage, value._offset, Wrapped)
     out._level, out._value, out._batched, out._tangent = level, value, bool(skip), None
+    if level.known is not None:
+        level.known.append(weakref.ref(out))
     return out
 
 
@@ -174,7 +178,25 @@ def same(t: Wrapped) -> Wrapped:
         t._batched,
         t._tangent,
     )
+    if t._level.known is not None:
+        t._level.known.append(weakref.ref(out))
     return out
+
+
+def unwrap(t: Wrapped) -> None:
+    """Let a tensor be its value from now on; what it is called in the graph stays."""
+    value: Any = t._value
+    t._layout = value._layout
+    if not t._requires_grad:
+        t._grad_fn, t._output_nr, t._requires_grad = (
+            value._grad_fn,
+            value._output_nr,
+            value._requires_grad,
+        )
+    for name in ("_level", "_value", "_batched", "_tangent"):
+        del t.__dict__[name]
+    t.__class__ = type(value)
+    t.__dict__.update(value.__dict__)
 
 
 def is_at(t: Any, level: Level) -> bool:

@@ -80,7 +80,7 @@ for _name in ("new_zeros", "new_ones", "new_empty", "new_full"):
 
 @rule("new_empty_strided")
 def _new_empty_strided(level, place, args, kwargs):
-    t, size, stride, *_ = args
+    t, size, *_ = args
     return t.new_empty(size, dtype=kwargs.get("dtype") or t.dtype)
 
 

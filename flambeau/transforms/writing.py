@@ -89,13 +89,9 @@ def put(level: Level, target: Any, result: Tensor) -> Tensor:
     """Write a result of the same shape over a target."""
     level.write(target, result)  # type: ignore[attr-defined]
     if is_at(target, level) and is_at(result, level) and result._requires_grad and modes.grad:
-        if target._view is None:
-            target._grad_fn, target._output_nr = result._grad_fn, result._output_nr
-            target._requires_grad = True
-        else:
-            before = edge_of(target) if target._requires_grad else None
-            node = object.__new__(WriteBackward0)
-            views.rebase(target, init_node(node, (before, edge_of(result)), ()))
+        before = edge_of(target) if target._requires_grad else None
+        node = object.__new__(WriteBackward0)
+        views.rebase(target, init_node(node, (before, edge_of(result)), ()))
     elif is_at(target, level) and target._requires_grad and modes.grad:
         _forget(target)
     return target
@@ -115,9 +111,9 @@ def _copy(level, place, args, kwargs):
     target, source = args[0], args[1] if len(args) > 1 else kwargs["src"]
     if not isinstance(source, Tensor):
         source = scalar_tensor(source)
-    if modes.grad and is_at(target, level) and (target._requires_grad or source._requires_grad):
-        if is_at(source, level):
-            views.check_inplace(target)
+    wanted = target._requires_grad or (is_at(source, level) and source._requires_grad)
+    if modes.grad and is_at(target, level) and wanted:
+        views.check_inplace(target)
     source = source.to(target.dtype)
     if source.shape != target.shape:
         source = source.expand(target.shape)
