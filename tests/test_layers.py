@@ -22,7 +22,7 @@ LAYERS = [
     "codegen runtime _device storage",
     "planning",
     "ops",
-    "_tensor interposing aten eager autograd random printing _typed_storage",
+    "_tensor interposing aten eager autograd transforms random printing _typed_storage",
     "tracing",
     "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
     "testing multiprocessing hub backends functional futures types accelerator mps xpu "

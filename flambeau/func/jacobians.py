@@ -36,7 +36,7 @@ def _split(value, targets, dim):
     """A block of derivatives cut by what it belongs to: sizes along dim become their shapes."""
     parts = value.split([t.numel() for t in targets], dim)
     return [
-        p.reshape(*p.shape[:dim], *t.shape, *p.shape[dim + 1 :]) for p, t in zip(parts, targets)
+        p.reshape((*p.shape[:dim], *t.shape, *p.shape[dim + 1 :])) for p, t in zip(parts, targets)
     ]
 
 

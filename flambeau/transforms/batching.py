@@ -98,7 +98,9 @@ class BatchLevel(Level):
                     "vmap: inplace arithmetic(self, *extra_args) is not possible because there "
                     "exists a Tensor `other` in extra_args that has more elements than `self`. "
                     "This happened due to `other` being vmapped over but `self` not being vmapped "
-                    "over. Please try to use out-of-place operators instead of inplace arithmetic."
+                    "over in a vmap. Please try to use out-of-place operators instead of inplace "
+                    "arithmetic. If said operator is being called inside the PyTorch framework, "
+                    "please file a bug report instead."
                 )
             target.copy_(self.plain(result))
             return
@@ -112,6 +114,10 @@ class BatchLevel(Level):
             if not self.is_batched(result) and target._batched:
                 value = value.expand(self.size, *value.shape)
             target._value.copy_(value)
+
+    def promoted(self, t: Tensor) -> Wrapped:
+        """A copy of a tensor from below that may be written with tensors of this level."""
+        return self.batched(self.front(t).clone())
 
     def detached(self, t: Wrapped) -> Wrapped:
         return wrap(self, t._value.detach(), int(t._batched))

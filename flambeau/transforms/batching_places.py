@@ -16,7 +16,11 @@ _DYNAMIC = (
 def _masked_select(level, op, bound):
     """Where all samples have the same mask, they have as many elements."""
     if level.is_batched(bound["mask"]):
-        return _dynamic(level, op, bound)
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot "
+            "support this because for each batch this would return a differently shaped Tensor. "
+            "Please voice your support in https://github.com/pytorch/functorch/issues/256"
+        )
     rank = max(rank_of(bound["input"]), rank_of(bound["mask"]))
     value, mask = public("broadcast_tensors")(
         level.front(bound["input"], rank), level.plain(bound["mask"])

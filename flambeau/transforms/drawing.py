@@ -11,9 +11,9 @@ from flambeau.ops.dropout import (
     dropout_with_mask,
 )
 from flambeau.ops.table import public
-from flambeau.transforms.batching import TEMPLATES, BatchLevel, called, changed
+from flambeau.transforms.batching import TEMPLATES, BatchLevel, changed
 from flambeau.transforms.handling import ROW_RULES, UNWRAPPED, rule
-from flambeau.transforms.levels import below, is_at, running
+from flambeau.transforms.levels import Wrapped, below, is_at, running
 
 _ERROR = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -22,6 +22,11 @@ _ERROR = (
 _SAME = (
     "Vmap does not currently support same randomness with a batched tensor input. Please file an "
     "issue with functorch"
+)
+_UNBATCHED = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear "
+    "like same randomness. If this is necessary for your usage, please file an issue with "
+    "functorch."
 )
 _FACTORIES = "rand randn randint randperm normal".split()
 _LIKE = "rand_like randn_like randint_like".split()
@@ -46,7 +51,7 @@ def _check(level: BatchLevel) -> None:
 
 def _drawn(place, function, args, kwargs):
     """A new tensor of random numbers: one for each sample of the levels that want different."""
-    levels = _batch_levels()
+    levels = [] if running.draws else _batch_levels()
     for level in levels:
         _check(level)
     several = [level for level in levels if level.randomness == "different"]
@@ -93,24 +98,51 @@ def _sizes(key, args, kwargs):
 
 
 UNWRAPPED.update(dict.fromkeys(_FACTORIES, _drawn_at_once))
+UNWRAPPED.update(dict.fromkeys([*_LIKE, "bernoulli", "poisson", "multinomial"], _drawn))
+
+
+def _dropped(place, function, args, kwargs):
+    """Dropout of a tensor that is the same for all samples."""
+    train = args[2] if len(args) > 2 else kwargs.get("train", True)
+    p = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
+    return _drawn(place, function, args, kwargs) if train and p else function(*args, **kwargs)
+
+
+UNWRAPPED.update(
+    dict.fromkeys("dropout feature_dropout alpha_dropout feature_alpha_dropout".split(), _dropped)
+)
+
+
+def _filled(place, function, args, kwargs):
+    """Random numbers written into a tensor that is the same for all samples."""
+    for level in _batch_levels():
+        _check(level)
+        if level.randomness == "different":
+            raise RuntimeError(_UNBATCHED)
+    return function(*args, **kwargs)
+
+
+UNWRAPPED.update(dict.fromkeys(_IN_PLACE, _filled))
 
 
 @rule(*_LIKE)
 def _like(level, place, args, kwargs):
-    t = args[0]
-    if not isinstance(level, BatchLevel):
-        return place.copy(level.plain(t), *args[1:], **kwargs)
-    _check(level)
+    t, *rest = args
     kwargs.pop("memory_format", None)
-    if not level.is_batched(t):
-        value = level.plain(t)
-        if level.randomness == "different":
-            value = value.expand(level.size, *value.shape)
-            return level.batched(place.function()(value.contiguous(), *args[1:], **kwargs))
-        return level.lift(place.function()(value, *args[1:], **kwargs))
-    value = t._value if level.randomness == "different" else t._value[0]
-    found = place.function()(value, *args[1:], **kwargs)
-    return level.batched(found) if level.randomness == "different" else level.lift(found)
+
+    def draw(value):
+        run = place.function() if type(value) is Wrapped else place.copy
+        return run(value, *rest, **kwargs)
+
+    if not isinstance(level, BatchLevel):
+        return draw(level.plain(t))
+    _check(level)
+    value, several = level.plain(t), level.randomness == "different"
+    if level.is_batched(t):
+        return level.batched(draw(value)) if several else level.lift(draw(value[0]))
+    if not several:
+        return level.lift(draw(value))
+    return level.batched(draw(value.expand(level.size, *value.shape).contiguous()))
 
 
 @rule(*_IN_PLACE)
@@ -124,18 +156,19 @@ def _in_place(level, place, args, kwargs):
     _check(level)
     value = level.plain(t)
     plain = [level.plain(a) for a in rest]
+
+    def fill(target):
+        run = place.function() if type(target) is Wrapped else place.copy
+        return run(target, *plain, **kwargs)
+
     with below(level):
         if level.is_batched(t) and level.randomness == "same":
-            one = getattr(value[0].clone(), place.key)(*plain, **kwargs)
+            one = fill(value[0].clone())
             value.copy_(one.expand(value.shape))
         elif not level.is_batched(t) and level.randomness == "different":
-            raise RuntimeError(
-                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
-                "will appear like same randomness. If this is necessary for your usage, please "
-                "file an issue with functorch."
-            )
+            raise RuntimeError(_UNBATCHED)
         else:
-            getattr(value, place.key)(*plain, **kwargs)
+            fill(value)
     return t
 
 
@@ -154,14 +187,18 @@ def _row(level, op, bound):
         for n, v in bound.items()
         if isinstance(v, Tensor) and (n == first or is_at(v, level))
     }
-    return changed(op, level, bound, **new)
+    running.draws = True  # for all samples at once: nobody need draw once more
+    try:
+        return changed(op, level, bound, **new)
+    finally:
+        running.draws = False
 
 
 def _same_for_all(level, op, bound):
     """Each sample from the same numbers."""
     first = op.params[0].name
     one = {n: v._value[0] if level.is_batched(v) else level.plain(v) for n, v in bound.items()}
-    _, mask = called(op, {**one, first: creation.ones_like(one[first])})[:2]
+    mask = creation.empty_like(one[first].detach()).bernoulli_(1 - bound["p"]) != 0
     scale = alpha_factor(bound["p"]) if "alpha" in op.name else 1 / (1 - bound["p"])
     value = level.front(bound[first])
     out = value * (mask * scale)

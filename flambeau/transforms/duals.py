@@ -22,6 +22,7 @@ from flambeau.transforms.levels import (
     Wrapped,
     below,
     depth,
+    highest,
     is_at,
     mapped,
     rebind,
@@ -84,11 +85,30 @@ class DualLevel(Level):
                 return
             become(self, target)
         with below(self):
+            self._rise(target, value, tangent)
             target._value.copy_(value)
             if target._tangent is not None:
                 target._tangent.copy_(_zeros(target._tangent) if tangent is None else tangent)
             elif tangent is not None:
                 target._tangent = tangent.clone()
+
+    def _rise(self, target, value, tangent):
+        """Let a tangent be of the level of those that are written to it."""
+        above = highest([tangent])
+        if target._tangent is None or above is None:
+            return
+        own = highest([target._tangent])
+        if own is not None and own.number >= above.number:
+            return
+        base = target._view.base if target._view is not None else target
+        base._tangent = above.promoted(base._tangent)
+        if base is not target:
+            target._tangent = _window(base._tangent, target, base)
+
+    def promoted(self, t: Tensor) -> Wrapped:
+        """A copy of a tensor from below that may be written with tensors of this level."""
+        value = t.clone()
+        return self.dual(value, _zeros(value))
 
     def detached(self, t: Wrapped) -> Wrapped:
         return wrap(self, t._value.detach())
@@ -163,9 +183,7 @@ def become(level: DualLevel, t: Tensor) -> None:
         if base._tangent is None:
             own = base._layout
             base._tangent = _zeros(base._value).as_strided(own.sizes, own.strides)
-        start = (t._offset - base._offset) // t._layout.itemsize
-        start += base._tangent.storage_offset()
-        tangent = base._tangent.as_strided(t._layout.sizes, t._layout.strides, start)
+        tangent = _window(base._tangent, t, base)
     value: Any = same(t) if type(t) is Wrapped else Tensor._make_subclass(type(t), t)
     value._grad_fn, value._output_nr = t._grad_fn, t._output_nr
     value._requires_grad, value._view = t._requires_grad, t._view
@@ -174,6 +192,12 @@ def become(level: DualLevel, t: Tensor) -> None:
     t._level = level  # type: ignore[attr-defined]
     rebind(t, wrapped)  # type: ignore[arg-type]
     t._grad_fn, t._output_nr, t._requires_grad, t._view = None, 0, False, None
+
+
+def _window(tangent, view, base):
+    """The part of a base's tangent that belongs to a view."""
+    start = (view._offset - base._offset) // view._layout.itemsize + tangent.storage_offset()
+    return tangent.as_strided(view._layout.sizes, view._layout.strides, start)
 
 
 def _zeros(like):

@@ -8,9 +8,16 @@ import functools
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.autograd.node import Node, edge_of, init_node, save_input, unpack
+from flambeau.autograd.node import (
+    Node,
+    SavedOfSubclass,
+    edge_of,
+    init_node,
+    save_input,
+    unpack,
+)
 from flambeau.eager.flat import connected
-from flambeau.transforms.levels import Level, Wrapped, is_at, make_tensor
+from flambeau.transforms.levels import Level, Wrapped, is_at
 
 
 def wants(level: Level, bound: dict) -> bool:
@@ -26,25 +33,20 @@ def wants(level: Level, bound: dict) -> bool:
     return False
 
 
-class _SavedResult:
-    """A result that its own node saves: all but the tensor, which points back at the node."""
+class _SavedResult(SavedOfSubclass):
+    """A result that its own node saves; where the level has made all its tensors plain, a plain one."""
 
-    __slots__ = ("facts", "number", "version")
+    __slots__ = ()
 
-    def __init__(self, t: Wrapped, number: int) -> None:
-        self.facts = (t._layout, t._storage, t._offset), dict(t.__dict__)
-        self.number, self.version = number, t._storage.version
-
-    def tensor(self, node: Node) -> Tensor:
-        place, own = self.facts
-        value = own["_value"]
-        if own["_level"].known is not None and not own["_level"].is_live:  # all are plain by now
-            t = make_tensor(value._layout, value._storage, value._offset, type(value))
-        else:
-            t = make_tensor(*place, Wrapped)
-            t.__dict__.update(own)
-        t._grad_fn, t._output_nr, t._requires_grad = node, self.number, True
-        return t
+    def restore(self, node: Node) -> Tensor:
+        level, value = self.own["_level"], self.own["_value"]
+        if level.known is not None and not level.is_live:
+            self.place = value._layout, value._storage, value._offset
+            self.kind, self.own = type(value), {"_level": level, "_value": value}
+            found = super().restore(node)
+            del found.__dict__["_level"], found.__dict__["_value"]
+            return found
+        return super().restore(node)
 
 
 ABSENT = object()
@@ -80,7 +82,7 @@ class RowNode(Node):
     def _value(self, name):
         found = self.kept[name]
         if type(found) is _SavedResult:
-            return found.tensor(self)
+            return found.restore(self)
         if type(found) is list:
             return [unpack(v, self) for v in found]
         return unpack(found, self)
@@ -180,8 +182,10 @@ def record(level: Level, op: Any, bound: dict, result: Any) -> None:
             layouts[p.name] = tuple([t._layout for t in value])
         if p.name in wanted:
             kept[p.name] = _kept(value)
-    if "origin" in wanted:
+    if "origin" in wanted:  # as_strided counts from the start of the storage
         kept["origin"] = bound["input"].storage_offset()
+        if kept["storage_offset"] is None:
+            kept["storage_offset"] = kept["origin"]
     for name in wanted:
         number = _result_number(name, kept)
         if number is not None and number < len(outs):

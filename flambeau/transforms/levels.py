@@ -25,6 +25,7 @@ class _Running(threading.local):
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
+        self.draws = False  # are random numbers for all samples being drawn?
 
 
 running = _Running()

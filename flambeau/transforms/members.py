@@ -165,6 +165,16 @@ def _equal(level, place, args, kwargs):
     return function(place.key)(*mapped(plain, args), **kwargs)
 
 
+@rule("backward")
+def _backward(level, place, args, kwargs):
+    if level.known is not None:  # forward_ad knows all its tensors, and may be differentiated
+        return place.copy(*args, **kwargs)
+    raise RuntimeError(
+        "backward() called inside a functorch transform. This is not supported, please use "
+        "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms."
+    )
+
+
 @rule("data.__get__")
 def _get_data(level, place, args, kwargs):
     return args[0].detach()
