@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import _Switch
 from flambeau.autograd.node import Node, edge_of, init_node
-from flambeau.transforms import rules as rules  # noqa: PLC0414  registers all rules
+from flambeau.transforms import rules as rules
 from flambeau.transforms.duals import ForwardLevel, checked_tangent, modes_forward
 from flambeau.transforms.levels import is_at
 
@@ -62,7 +62,7 @@ class dual_level(_Switch):
     def __init__(self) -> None:
         pass
 
-    def __enter__(self) -> int:  # type: ignore[override]
+    def __enter__(self) -> Any:
         return enter_dual_level()
 
     def __exit__(self, *error: Any) -> None:
@@ -85,7 +85,7 @@ class MakeDualBackward0(Node):
         return grads
 
 
-def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """A tensor with a tangent.
 
     Example:
@@ -107,13 +107,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
     current = _levels[level]
-    if is_at(tensor, current) and tensor._tangent is not None:  # type: ignore[attr-defined]
+    if is_at(tensor, current) and tensor._tangent is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
             f"same level {level} is not supported."
         )
     value = current.plain(tensor)
-    out = current.dual(value, checked_tangent(tensor, current.plain(tangent)))
+    out: Any = current.dual(value, checked_tangent(tensor, current.plain(tangent)))
     if tensor._requires_grad:
         edge = edge_of(tensor)
         out._grad_fn = init_node(object.__new__(MakeDualBackward0), (edge,), ())

@@ -22,7 +22,7 @@ from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 # -- leaves ----------------------------------------------------------------------------------------
 
 
-def fresh(x: Any) -> Tensor:
+def fresh(x: Any) -> Any:
     """A tensor to differentiate at: at the level that runs, with its history outside of us."""
     if not isinstance(x, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
@@ -36,7 +36,7 @@ def fresh(x: Any) -> Tensor:
     lifted = x if is_at(x, level) else level.lift(x)
     if lifted._requires_grad and modes.grad:
         return public("alias")(lifted)
-    out = levels.same(lifted)  # type: ignore[arg-type]
+    out = levels.same(lifted)
     out._requires_grad = True
     return out
 
@@ -102,7 +102,7 @@ def settled(t: Any, graph: bool) -> Any:
         return t
     level = levels.innermost()
     if is_at(t, level):  # only what hangs on tensors of this level is ours
-        return levels.same(t)  # type: ignore[arg-type]
+        return levels.same(t)
     return t.detach() if level is None and t._requires_grad else t
 
 

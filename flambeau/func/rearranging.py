@@ -1,6 +1,7 @@
 """rearrange: dimensions by names, in einops' notation."""
 
 import math
+from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.ops.table import public
@@ -33,26 +34,25 @@ def rearrange(
         >>> torch.func.rearrange(torch.zeros(2, 3, 4), "a b c -> (a b) c").shape
         torch.Size([6, 4])
     """
-    if not isinstance(tensor, Tensor):
-        tensor = public("stack")(list(tensor))
+    whole: Any = tensor if isinstance(tensor, Tensor) else public("stack")(list(tensor))
     left_text, arrow, right_text = pattern.partition("->")
     if not arrow:
         raise ValueError(f"rearrange: pattern '{pattern}' has no '->'")
     left, right = _parsed(left_text), _parsed(right_text)
-    left, right = _dotted(left, right, tensor.ndim)
-    if len(left) != tensor.ndim:
+    left, right = _dotted(left, right, whole.ndim)
+    if len(left) != whole.ndim:
         raise ValueError(
             f"rearrange: pattern '{pattern}' has {len(left)} dimensions on its left side, the "
-            f"tensor has {tensor.ndim}"
+            f"tensor has {whole.ndim}"
         )
     sizes: dict[str, int] = {}
-    for group, size in zip(left, tensor.shape):
+    for group, size in zip(left, whole.shape):
         _measure(group, size, axes_lengths, sizes)
     names = [n for group in left for n in group]
     order = [n for group in right for n in group]
     if sorted(names) != sorted(order) or len(set(names)) < len(names):
         raise ValueError(f"rearrange: both sides of '{pattern}' must have the same names, once")
-    found = tensor.reshape([sizes[n] for n in names]) if names else tensor.reshape(())
+    found = whole.reshape([sizes[n] for n in names]) if names else whole.reshape(())
     found = found.permute([names.index(n) for n in order]) if order else found
     return found.reshape([math.prod(sizes[n] for n in group) for group in right])
 

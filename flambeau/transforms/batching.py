@@ -66,7 +66,7 @@ class BatchLevel(Level):
             value = self.plain(t)
             value = value.expand(self.size, *value.shape)
         else:
-            value = t._value  # type: ignore[attr-defined]
+            value = t._value
         return value if rank is None else padded(value, rank)
 
     def knows(self, op: Any) -> bool:
@@ -90,7 +90,7 @@ class BatchLevel(Level):
         return type(value) in (list, tuple) and any(self._has_batch(v) for v in value)
 
     # -- what tensors of this level do besides rows ------------------------------------------------
-    def write(self, target: Any, result: Tensor) -> None:
+    def write(self, target: Any, result: Any) -> None:
         """Put a result where a target is."""
         if not is_at(target, self):
             if self.is_batched(result):

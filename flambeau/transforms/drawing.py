@@ -34,9 +34,8 @@ _IN_PLACE = (
     "uniform_ normal_ log_normal_ cauchy_ exponential_ geometric_ random_ bernoulli_"
 ).split()
 _ROWS = (
-    "bernoulli poisson binomial _standard_gamma _sample_dirichlet multinomial dropout "
-    "native_dropout feature_dropout alpha_dropout feature_alpha_dropout dropout_with_mask alpha_dropout_with_mask "
-    "rrelu rrelu_with_noise"
+    "bernoulli poisson binomial _standard_gamma _sample_dirichlet multinomial native_dropout "
+    "dropout_with_mask alpha_dropout_with_mask rrelu_with_noise"
 ).split()
 
 

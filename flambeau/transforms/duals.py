@@ -47,7 +47,7 @@ class DualLevel(Level):
 
     def parts(self, t: Tensor) -> tuple[Tensor, Tensor | None]:
         """(primal, tangent) of any tensor."""
-        return (t._value, t._tangent) if is_at(t, self) else (t, None)  # type: ignore
+        return (t._value, t._tangent) if is_at(t, self) else (t, None)
 
     def plain(self, t: Any) -> Any:
         return t._value if is_at(t, self) else t
@@ -133,7 +133,7 @@ class DualLevel(Level):
 
 
 class ForwardLevel(DualLevel):
-    """The level of autograd.forward_ad. It hides nothing, and its tensors outlive it as plain ones."""
+    """The level of autograd.forward_ad: hides nothing, and its tensors outlive it as plain ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def checked_tangent(primal: Tensor, tangent: Tensor) -> Tensor:
     return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)
 
 
-def become(level: DualLevel, t: Tensor) -> None:
+def become(level: DualLevel, t: Any) -> None:
     """A plain tensor that a write makes move: from now on it is one of the level.
 
     What it is a view of moves with it.
@@ -184,13 +184,13 @@ def become(level: DualLevel, t: Tensor) -> None:
             own = base._layout
             base._tangent = _zeros(base._value).as_strided(own.sizes, own.strides)
         tangent = _window(base._tangent, t, base)
-    value: Any = same(t) if type(t) is Wrapped else Tensor._make_subclass(type(t), t)
+    value: Any = same(t) if type(t) is Wrapped else t._make_subclass(type(t), t)
     value._grad_fn, value._output_nr = t._grad_fn, t._output_nr
     value._requires_grad, value._view = t._requires_grad, t._view
     wrapped = level.dual(value, tangent)
     t.__class__ = Wrapped
-    t._level = level  # type: ignore[attr-defined]
-    rebind(t, wrapped)  # type: ignore[arg-type]
+    t._level = level
+    rebind(t, wrapped)
     t._grad_fn, t._output_nr, t._requires_grad, t._view = None, 0, False, None
 
 

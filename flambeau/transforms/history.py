@@ -34,7 +34,7 @@ def wants(level: Level, bound: dict) -> bool:
 
 
 class _SavedResult(SavedOfSubclass):
-    """A result that its own node saves; where the level has made all its tensors plain, a plain one."""
+    """A result that its own node saves; plain, if the level has made all its tensors so."""
 
     __slots__ = ()
 
@@ -194,8 +194,9 @@ def record(level: Level, op: Any, bound: dict, result: Any) -> None:
     node.kept = kept
     init_node(node, tuple(edges), (), len(outs))
     smooth = len(outs) if op.smooth is None else op.smooth
+    out: Any
     for k, out in enumerate(outs[:smooth]):
-        if isinstance(out, Tensor) and out._layout.dtype.category >= 2:
+        if out is not None and out._layout.dtype.category >= 2:
             out._grad_fn, out._output_nr, out._requires_grad = node, k, True
 
 

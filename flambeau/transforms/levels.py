@@ -44,7 +44,7 @@ class Level:
     def __init__(self) -> None:
         self.number, self.grad, self.is_live = next(_numbers), modes.grad, False
 
-    def __enter__(self) -> "Level":
+    def __enter__(self) -> Any:
         if not running.levels:
             for handler in HANDLERS:
                 interposing.push(handler)
@@ -152,7 +152,7 @@ class Wrapped(Tensor):
         return self.shape[0]
 
 
-def wrap(level: Level, value: Tensor, skip: int = 0) -> Wrapped:
+def wrap(level: Level, value: Any, skip: int = 0) -> Any:
     """A value as a tensor of a level, without its first `skip` dimensions."""
     own = value._layout
     layout = make_layout(own.sizes[skip:], own.strides[skip:], own.dtype, META)
@@ -163,14 +163,14 @@ def wrap(level: Level, value: Tensor, skip: int = 0) -> Wrapped:
     return out
 
 
-def rebind(t: Wrapped, like: Wrapped) -> Wrapped:
+def rebind(t: Any, like: Any) -> Any:
     """Let a wrapped tensor stand for the value of another."""
     t._layout, t._storage, t._offset = like._layout, like._storage, like._offset
     t._value, t._batched, t._tangent = like._value, like._batched, like._tangent
     return t
 
 
-def same(t: Wrapped) -> Wrapped:
+def same(t: Any) -> Any:
     """Another tensor for the same value, without history."""
     out: Any = make_tensor(t._layout, t._storage, t._offset, Wrapped)
     out._level, out._value, out._batched, out._tangent = (
@@ -184,7 +184,7 @@ def same(t: Wrapped) -> Wrapped:
     return out
 
 
-def unwrap(t: Wrapped) -> None:
+def unwrap(t: Any) -> None:
     """Let a tensor be its value from now on; what it is called in the graph stays."""
     value: Any = t._value
     t._layout = value._layout
@@ -200,12 +200,12 @@ def unwrap(t: Wrapped) -> None:
     t.__dict__.update(value.__dict__)
 
 
-def is_at(t: Any, level: Level) -> bool:
+def is_at(t: Any, level: Level | None) -> bool:
     """Is it a tensor of this very level?"""
     return type(t) is Wrapped and t._level is level
 
 
-def mark_view(out: Tensor, input: Tensor, kind: str = "plain") -> None:
+def mark_view(out: Any, input: Any, kind: str = "plain") -> None:
     """Tell autograd that a tensor is a view of another."""
     above = input._view
     if kind == "plain" and above is not None:

@@ -171,7 +171,8 @@ def _backward(level, place, args, kwargs):
         return place.copy(*args, **kwargs)
     raise RuntimeError(
         "backward() called inside a functorch transform. This is not supported, please use "
-        "functorch.grad or functorch.vjp instead or call backward() outside of functorch transforms."
+        "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
+        "transforms."
     )
 
 

@@ -1,4 +1,4 @@
-"""Record what PyTorch's transforms refuse. Run with an installed PyTorch from the repository root."""
+"""Records what PyTorch's transforms refuse. Run it from the repository root."""
 
 import json
 from pathlib import Path
