@@ -90,8 +90,8 @@ def spread_over_all(g, input, out):
 
 
 # The state of an extreme is the best number so far and whether a nan was seen: comparing and
-# noticing nan apart takes two instructions per vector where one rule for both takes four. Whether is
-# an integer as wide as the number: processors without mask registers would narrow anything else.
+# noticing nan apart takes two instructions per vector where one rule for both takes four. The
+# mark is an integer as wide as the number: without mask registers anything else is narrowed.
 
 
 def _extreme_state(type, code):
