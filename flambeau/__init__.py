@@ -131,6 +131,7 @@ _SUBPACKAGES = {
     "ao",
     "quantization",
     "sparse",
+    "masked",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
