@@ -7,6 +7,7 @@ arguments, which is how subclasses survive ops. Classes that do not want that sa
 `__torch_function__ = disabled`. Modes, which see all calls, are in flambeau/overrides.py.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -54,6 +55,18 @@ def _role(kind):
 
 
 roles = _Roles()
+
+
+@functools.cache
+def has_dispatch(kind: type) -> bool:
+    """Does a subclass of Tensor have a `__torch_dispatch__` of its own?"""
+    return any("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
+
+
+# arguments that neither answer for functions nor are told of ops, and hold none that do
+PASSING = interposing.Passing(
+    lambda kind: roles[kind] == SILENT and not (issubclass(kind, Tensor) and has_dispatch(kind))
+)
 
 
 def speakers(values: Iterable[Any]) -> list:
@@ -163,6 +176,7 @@ class _Arguments(interposing.Handler):
     level = interposing.ARGUMENTS
     sees = "all"
     all_threads = is_lasting = forks = True
+    passing = PASSING
 
     def wants(self, place):
         return place.kind in KINDS and place.key not in _FROM_OUTSIDE
@@ -181,11 +195,6 @@ class _Arguments(interposing.Handler):
 
 
 ARGUMENTS = _Arguments()
-
-
-def has_dispatch(kind: type) -> bool:
-    """Does a subclass of Tensor have a `__torch_dispatch__` of its own?"""
-    return any("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
 
 
 def notice_tensor(kind: type) -> None:
