@@ -7,7 +7,6 @@ arguments, which is how subclasses survive ops. Classes that do not want that sa
 `__torch_function__ = disabled`. Modes, which see all calls, are in flambeau/overrides.py.
 """
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -57,10 +56,16 @@ def _role(kind):
 roles = _Roles()
 
 
-@functools.cache
+_told: dict[type, bool] = {}
+
+
 def has_dispatch(kind: type) -> bool:
     """Does a subclass of Tensor have a `__torch_dispatch__` of its own?"""
-    return any("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
+    found = _told.get(kind)
+    if found is None:
+        own = ("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
+        found = _told[kind] = any(own)
+    return found
 
 
 # arguments that neither answer for functions nor are told of ops, and hold none that do

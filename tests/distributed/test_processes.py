@@ -26,7 +26,7 @@ POINTS = "before all_reduce inside broadcast barrier gather recv async group rai
 @pytest.fixture(autouse=True)
 def limited(request):
     before = set(shm_files())
-    with limit(1800 if request.node.get_closest_marker("slow") else PATIENCE):
+    with limit(7200 if request.node.get_closest_marker("slow") else PATIENCE):
         yield
     deadline = time.monotonic() + 10
     while set(shm_files()) - before and time.monotonic() < deadline:
