@@ -111,6 +111,8 @@ _SUBPACKAGES = {
     "export",
     "_subclasses",
     "_decomp",
+    "_tensor_str",
+    "_utils",
     "functional",
     "futures",
     "torch_version",

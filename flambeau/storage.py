@@ -113,3 +113,12 @@ def grow_storage(storage, nbytes, device=cpu):
     storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
     if owner is not None:
         owner.append(bigger)
+
+
+def __getattr__(name):
+    """`torch.storage.UntypedStorage` and `TypedStorage`: what users see of a block of memory."""
+    if name in ("UntypedStorage", "TypedStorage"):
+        import importlib
+
+        return getattr(importlib.import_module("flambeau._typed_storage"), name)
+    raise AttributeError(f"module 'torch.storage' has no attribute '{name}'")

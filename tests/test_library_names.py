@@ -254,3 +254,94 @@ def test_compiled_part():
     assert isinstance(flambeau.Tensor, _C._TensorMeta)
     device, dtype = _C._nn._parse_to("cpu", flambeau.float64)[:2]
     assert (str(device), dtype) == ("cpu", flambeau.float64)
+
+
+# -- torch._utils, torch._tensor_str and other homes of small functions ----------------------------
+
+
+def test_dense_tensors_are_laid_in_a_row_and_found_again():
+    from flambeau import _utils
+
+    parts = [flambeau.arange(6.0).view(2, 3), flambeau.ones(2).t(), flambeau.tensor(7.0)]
+    flat = _utils._flatten_dense_tensors(parts)
+    assert flat.tolist() == [0, 1, 2, 3, 4, 5, 1, 1, 7]
+    again = _utils._unflatten_dense_tensors(flat, parts)
+    assert all(flambeau.equal(a, b) for a, b in zip(again, parts))
+    again[0].zero_()
+    assert flat[:6].sum() == 0
+
+
+def test_tensors_are_rebuilt_over_storages():
+    from flambeau import _utils
+
+    typed = flambeau.arange(6.0).storage()
+    t = _utils._rebuild_tensor_v2(typed, 1, (2, 2), (2, 1), True, None)
+    assert t.tolist() == [[1, 2], [3, 4]] and t.requires_grad
+    p = _utils._rebuild_parameter(t.detach(), False, None)
+    assert isinstance(p, flambeau.nn.Parameter) and not p.requires_grad
+    assert flambeau.storage.UntypedStorage is flambeau.UntypedStorage
+
+
+DEVICE_NUMBERS = [
+    ("cpu", {"allow_cpu": True}, -1),
+    ("cuda:2", {}, 2),
+    (3, {}, 3),
+    ("cpu", {}, "Expected a non cpu device, but got: cpu"),
+    ("cuda", {}, "Expected a torch.device with a specified index or an integer, but got:cuda"),
+    (2.5, {}, "Expected a torch.device with a specified index or an integer, but got:2.5"),
+]
+
+
+@pytest.mark.parametrize("given, options, expected", DEVICE_NUMBERS)
+def test_numbers_of_devices(given, options, expected):
+    from flambeau._utils import _get_device_index
+
+    if isinstance(expected, int):
+        assert _get_device_index(given, **options) == expected
+    else:
+        with pytest.raises(ValueError) as raised:
+            _get_device_index(given, **options)
+        assert str(raised.value) == expected
+
+
+def test_pieces_of_texts():
+    from flambeau import _tensor_str
+
+    t = flambeau.arange(6.0).view(2, 3)
+    assert _tensor_str._tensor_str(t, 8) == "[[0., 1., 2.],\n         [3., 4., 5.]]"
+    assert _tensor_str._add_suffixes("X([1]", ["a=1", "b"], 2, False) == "X([1], a=1, b)"
+    assert _tensor_str._add_suffixes("X([1]", ["a=1"], 2, True) == "X([1],\n  a=1)"
+    assert _tensor_str._str_intern(t, tensor_contents="XX") == "tensor(XX)"
+    with _tensor_str.printoptions(precision=1):
+        assert _tensor_str.PRINT_OPTS.precision == 1
+
+
+def test_inputs_are_cut_over_devices_and_joined():
+    from flambeau.nn.parallel.scatter_gather import gather, scatter, scatter_kwargs
+
+    x = flambeau.arange(4.0)
+    parts = scatter({"x": x, "n": 3, "l": [x, (x,)]}, ["cpu", "cpu"])
+    assert [p["x"].tolist() for p in parts] == [[0, 1], [2, 3]] and parts[1]["n"] == 3
+    assert parts[1]["l"][1][0].tolist() == [2, 3]
+    joined = gather([{"x": p["x"], "none": None} for p in parts], "cpu")
+    assert flambeau.equal(joined["x"], x) and joined["none"] is None
+    assert gather([flambeau.tensor(1.0), flambeau.tensor(2.0)], "cpu").tolist() == [1, 2]
+    args, words = scatter_kwargs((x,), {}, ["cpu", "cpu"])
+    assert len(args) == len(words) == 2 and words[0] == {}
+
+
+def test_answers_of_the_compiled_part():
+    from flambeau import _C
+
+    t = flambeau.ones(3)
+    assert _C._is_alias_of(t, t[1:]) and not _C._is_alias_of(t, t.clone())
+    assert _C._get_default_device() == "cpu" and _C._get_tracing_state() is None
+    assert _C._jit_set_profiling_mode(True) is False
+
+
+def test_parts_of_dimensions():
+    from flambeau.distributed.tensor.placement_types import Shard, _StridedShard
+
+    parts = [Shard.local_shard_size_and_offset(10, 4, rank) for rank in range(4)]
+    assert parts == [(3, 0), (3, 3), (3, 6), (1, 9)]
+    assert str(_StridedShard(1, split_factor=2)) == "_S(1, 2)"
