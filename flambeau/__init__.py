@@ -19,6 +19,7 @@ from flambeau._dtype import iinfo as iinfo
 from flambeau._dtype import promote_types as promote_types
 from flambeau._dtype import set_default_dtype as set_default_dtype
 from flambeau._layout import Size as Size
+from flambeau._memory_format import LAYOUTS as _LAYOUTS
 from flambeau._memory_format import channels_last as channels_last
 from flambeau._memory_format import channels_last_3d as channels_last_3d
 from flambeau._memory_format import contiguous_format as contiguous_format
@@ -64,6 +65,7 @@ globals().update(_dtypes.BY_NAME)
 globals().update(_dtypes.ALIASES)
 globals().update(_dtypes.WITHOUT_KERNELS)
 globals().update(_SCHEMES)
+globals().update({_kind.name: _kind for _kind in _LAYOUTS})
 globals().update(_legacy.TYPED)
 for _module in (_creation, _random_tensors, _windows, _questions):
     for _name in _module.PUBLIC:
@@ -126,6 +128,7 @@ _SUBPACKAGES = {
     "_ops",
     "ao",
     "quantization",
+    "sparse",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
@@ -149,6 +152,16 @@ _ELSEWHERE = {
         "_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine "
         "fused_moving_avg_obs_fake_quant".split(),
         "eager.fake_quantization",
+    ),
+    **dict.fromkeys(
+        "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
+        "sparse_bsr_tensor sparse_bsc_tensor _sparse_coo_tensor_unsafe".split(),
+        "_sparse.creation",
+    ),
+    **dict.fromkeys(
+        "spmm dsmm smm hspmm sspaddmm _convert_indices_from_coo_to_csr "
+        "_convert_indices_from_csr_to_coo".split(),
+        "_sparse.functions",
     ),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(

@@ -502,6 +502,18 @@ class Bags(NamedTuple):
     listed: Word  # how many offsets there are, or how long every bag is if there are none
 
 
+class RowsProduct(NamedTuple):
+    """A sparse matrix by rows, times a dense one."""
+
+    chunks: Word
+    rows: Word
+    places: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word  # bytes from row to row of the dense matrix
+    high: Word  # rows of the dense matrix
+
+
 class BagDots(NamedTuple):
     """Products of rows of a table with the gradients of their bags."""
 
