@@ -82,6 +82,7 @@ _SUBPACKAGES = {
     "optim",
     "utils",
     "random",
+    "quasirandom",
     "viz",
     "special",
     "linalg",
@@ -115,6 +116,7 @@ _SUBPACKAGES = {
     "_decomp",
     "_tensor_str",
     "_utils",
+    "__config__",
     "functional",
     "futures",
     "torch_version",
@@ -134,6 +136,8 @@ _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "Future": "futures",
+    "_assert_async": "_checks",
     "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
@@ -181,6 +185,8 @@ _RANDOM = {
 
 
 def __getattr__(name):
+    if name == "torch":  # PyTorch's package has itself under this name
+        return _importlib.import_module("flambeau")
     if name in _SUBPACKAGES:
         return _importlib.import_module("flambeau." + name)
     if name in _RANDOM:

@@ -345,3 +345,113 @@ def test_parts_of_dimensions():
     parts = [Shard.local_shard_size_and_offset(10, 4, rank) for rank in range(4)]
     assert parts == [(3, 0), (3, 3), (3, 6), (1, 9)]
     assert str(_StridedShard(1, split_factor=2)) == "_S(1, 2)"
+
+
+def test_numbers_for_numpy_without_recording():
+    p = flambeau.nn.Parameter(flambeau.ones(2))
+    with pytest.raises(RuntimeError, match="requires grad"):
+        p.numpy()
+    with flambeau.no_grad():
+        assert p.numpy().tolist() == [1, 1]
+
+
+def test_weak_dictionaries_tell_keys_apart_by_identity():
+    from flambeau.utils.weak import TensorWeakRef, WeakIdKeyDictionary
+
+    a, b = flambeau.ones(2), flambeau.ones(2)
+    found = WeakIdKeyDictionary({a: 1})
+    found[b] = 2
+    assert found[a] == 1 and a in found and len(found) == 2 and 3 not in found
+    assert found.copy()[b] == 2
+    reference = TensorWeakRef(b)
+    assert reference() is b
+    del b
+    assert len(found) == 1 and reference() is None
+    with pytest.raises(KeyError):
+        found[flambeau.ones(2)]
+
+
+def test_managers_before_functions():
+    from flambeau.utils._contextlib import (
+        _DecoratorContextManager,
+        _NoParamDecoratorContextManager,
+    )
+
+    log = []
+
+    class Manager(_DecoratorContextManager):
+        def __init__(self, name="m"):
+            self.name = name
+
+        def clone(self):
+            return Manager(self.name)
+
+        def __enter__(self):
+            log.append("+" + self.name)
+
+        def __exit__(self, *error):
+            log.append("-" + self.name)
+
+    @Manager("a")
+    def function(x):
+        log.append("call")
+        return x + 1
+
+    @Manager("g")
+    def numbers():
+        got = yield 1
+        yield got
+
+    assert function(1) == 2 and log == ["+a", "call", "-a"]
+    log.clear()
+    steps = numbers()
+    assert next(steps) == 1 and steps.send(5) == 5 and list(steps) == []
+    assert log == ["+g", "-g"] * 3
+
+    class Plain(_NoParamDecoratorContextManager):
+        def __enter__(self):
+            log.append("+")
+
+        def __exit__(self, *error):
+            log.append("-")
+
+    log.clear()
+    assert Plain(lambda: 3)() == 3 and log == ["+", "-"]
+
+
+def test_lists_by_device_and_dtype():
+    from flambeau.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+    t = [flambeau.ones(1), flambeau.ones(2).double(), flambeau.zeros(3)]
+    found = _group_tensors_by_device_and_dtype([t, [1, 2, 3]], with_indices=True)
+    lists, places = found[flambeau.device("cpu"), flambeau.float32]
+    assert lists[1] == [1, 3] and places == [0, 2]
+
+
+def test_tensors_of_modules_change_places():
+    from flambeau.nn.utils._named_member_accessor import set_tensor, swap_submodule, swap_tensor
+
+    net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 2))
+    weight, other = net[0].weight, flambeau.zeros(2, 2)
+    assert swap_tensor(net[0], "weight", other) is weight and net[0].weight is other
+    set_tensor(net[0], "extra", other)
+    assert net[0].extra is other
+    old = swap_submodule(net, "0", flambeau.nn.ReLU())
+    assert isinstance(old, flambeau.nn.Linear) and isinstance(net[0], flambeau.nn.ReLU)
+    with pytest.raises(AttributeError, match="has no attribute `none`"):
+        swap_tensor(old, "none", other)
+
+
+def test_a_dtype_of_half_complex_numbers_has_a_name():
+    d = flambeau.complex32
+    assert d.is_complex and d.itemsize == 4 and repr(d) == "torch.complex32"
+    with pytest.raises(NotImplementedError):
+        flambeau.zeros(2, dtype=d)
+
+
+def test_conditions_of_one_element():
+    flambeau._assert_async(flambeau.tensor(True))
+    with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got"):
+        flambeau._assert_async(flambeau.tensor(0))
+    assert flambeau.torch is flambeau and "llvmlite" in flambeau.__config__.show()
+    assert "threads" in flambeau.__config__.parallel_info()

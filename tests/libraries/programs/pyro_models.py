@@ -52,7 +52,7 @@ show("enumerated", [svi.step(y) for _ in range(5)], pyro.param("weights"), pyro.
 trace = pyro.poutine.trace(pyro.poutine.condition(model, {"w": torch.zeros(2)})).get_trace(x, y)
 show("trace", sorted(trace.nodes), trace.nodes["w"]["value"])
 pyro.set_rng_seed(4)
-for d in (dist.VonMises(0.0, 2.0), dist.ZeroInflatedPoisson(0.3, rate=2.0), dist.LKJCholesky(3, 1.0), dist.Stable(1.5, 0.2),
+for d in (dist.VonMises(0.0, 2.0), dist.ZeroInflatedPoisson(2.0, gate=0.3), dist.LKJCholesky(3, 1.0), dist.Stable(1.5, 0.2),
           dist.BetaBinomial(2.0, 3.0, 10), dist.InverseGamma(2.0, 1.0), dist.Delta(torch.tensor(1.0))):
     s = d.sample()
     show(type(d).__name__, s, d.log_prob(s) if not isinstance(d, dist.Stable) else 0)

@@ -27,7 +27,7 @@ class Walk(gym.Env):
         return self.state, -float(abs(self.state[0])), False, self.time >= 20, {}
 
 
-small = dict(policy_kwargs=dict(net_arch=[16]), seed=0, device="cpu", verbose=0)
+small = dict(seed=0, device="cpu", verbose=0)
 AGENTS = {
     "PPO": (PPO, True, dict(n_steps=32, batch_size=16, n_epochs=2)), "A2C": (A2C, True, dict(n_steps=8)),
     "DQN": (DQN, True, dict(learning_starts=20, buffer_size=200, batch_size=16, target_update_interval=20)),
@@ -37,7 +37,7 @@ AGENTS = {
 }
 torch.set_num_threads(1)
 for name, (kind, discrete, options) in AGENTS.items():
-    agent = kind("MlpPolicy", Walk(discrete), **options, **small)
+    agent = kind("MlpPolicy", Walk(discrete), policy_kwargs=dict(net_arch=[16]), **options, **small)
     agent.learn(64)
     observation = np.array([[0.5, -0.2], [1.0, 0.3]], np.float32)
     action, _ = agent.predict(observation, deterministic=True)

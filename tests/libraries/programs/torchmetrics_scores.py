@@ -3,6 +3,8 @@
 import torch
 import torchmetrics as tm
 import torchmetrics.functional as F
+import torchmetrics.functional.clustering
+import torchmetrics.functional.detection
 from showing import show
 from torchmetrics import classification as tc
 

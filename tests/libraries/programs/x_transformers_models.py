@@ -9,8 +9,8 @@ torch.manual_seed(0)
 tokens = torch.randint(0, 50, (2, 12))
 OPTIONS = [dict(), dict(rotary_pos_emb=True), dict(alibi_pos_bias=True, alibi_num_heads=2), dict(rel_pos_bias=True),
            dict(use_rmsnorm=True, ff_glu=True), dict(ff_swish=True, attn_qk_norm=True), dict(attn_num_mem_kv=2),
-           dict(sandwich_norm=True), dict(attn_talking_heads=True), dict(gate_residual=True), dict(attn_one_kv_head=True),
-           dict(attn_flash=True), dict(macaron=True), dict(attn_sparse_topk=4), dict(shift_tokens=1), dict(resi_dual=True)]
+           dict(sandwich_norm=True), dict(gate_residual=True), dict(attn_one_kv_head=True),
+           dict(attn_flash=True), dict(macaron=True), dict(shift_tokens=1), dict(resi_dual=True)]
 for options in OPTIONS:
     torch.manual_seed(1)
     model = TransformerWrapper(num_tokens=50, max_seq_len=16, attn_layers=Decoder(dim=32, depth=2, heads=4, attn_dim_head=8, **options))

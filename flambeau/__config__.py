@@ -1,0 +1,27 @@
+"""`torch.__config__`: what this build consists of, as text."""
+
+import platform
+import sys
+
+import llvmlite
+import numpy
+
+import flambeau
+
+__all__ = ["parallel_info", "show"]
+
+
+def show() -> str:
+    """Versions of everything that computes."""
+    lines = [
+        f"Python {platform.python_version()} ({sys.platform}, {platform.machine()})",
+        f"kernels through llvmlite {llvmlite.__version__}",
+        f"NumPy {numpy.__version__}",
+        "Build settings: USE_CUDA=0, USE_MKL=OFF, USE_OPENMP=OFF",
+    ]
+    return "flambeau runs on:\n" + "".join(f"  - {line}\n" for line in lines)
+
+
+def parallel_info() -> str:
+    """How many threads work."""
+    return f"threads: {flambeau.get_num_threads()}\n"
