@@ -241,6 +241,7 @@ class Convolution(NamedTuple):
     a_group: Word = 0
     a_m: Word = 0
     a_c: Word = 0
+    a_pair: Word = 0  # bytes between the two weights of a word
     has_bias: Word = 0
     in_order: Word = 0
     # scratch and tables

@@ -345,7 +345,7 @@ def masked_load(fn, pointer, type, mask):
     def masked():
         return fn.call(name, type, pointer, align, mask, zero, pure=False)
 
-    if _masks_are_cheap():
+    if masks_are_cheap():
         return masked()
     return fn.if_else(fn.all(mask), lambda: fn.load(pointer, type), masked)
 
@@ -359,12 +359,12 @@ def masked_store(fn, value, pointer, mask):
     def masked():
         fn.call(name, "void", value, pointer, align, mask)
 
-    if _masks_are_cheap():
+    if masks_are_cheap():
         return masked()
     return fn.if_else(fn.all(mask), lambda: fn.store(value, pointer), masked)
 
 
-def _masks_are_cheap():
+def masks_are_cheap():
     """Does masked access cost no more than any other? Else whole vectors should do without."""
     return current().vector_bytes == 64
 
