@@ -1,10 +1,8 @@
 """`torch.__config__`: what this build consists of, as text."""
 
+import importlib.metadata
 import platform
 import sys
-
-import llvmlite
-import numpy
 
 import flambeau
 
@@ -15,8 +13,8 @@ def show() -> str:
     """Versions of everything that computes."""
     lines = [
         f"Python {platform.python_version()} ({sys.platform}, {platform.machine()})",
-        f"kernels through llvmlite {llvmlite.__version__}",
-        f"NumPy {numpy.__version__}",
+        f"kernels through llvmlite {importlib.metadata.version('llvmlite')}",
+        f"NumPy {importlib.metadata.version('numpy')}",
         "Build settings: USE_CUDA=0, USE_MKL=OFF, USE_OPENMP=OFF",
     ]
     return "flambeau runs on:\n" + "".join(f"  - {line}\n" for line in lines)

@@ -136,6 +136,7 @@ _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "TensorType": "jit.types",
     "Future": "futures",
     "_assert_async": "_checks",
     "compile_to_object": "compiler.ahead",

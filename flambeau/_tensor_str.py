@@ -10,15 +10,15 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 
 def _tensor_str(self: Any, indent: int) -> str:
     """The numbers of a tensor as text that starts in column `indent`."""
-    return "[]" if self.numel() == 0 else printing._contents(self.detach(), indent)
+    return "[]" if self.numel() == 0 else printing.contents(self.detach(), indent)
 
 
 def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:
     """The text with words after it, and the bracket that ends it."""
     if force_newline and suffixes:
         first, *rest = suffixes
-        return printing._append(f"{tensor_str},\n{' ' * indent}{first}", rest, indent)
-    return printing._append(tensor_str, suffixes, indent)
+        return printing.appended(f"{tensor_str},\n{' ' * indent}{first}", rest, indent)
+    return printing.appended(tensor_str, suffixes, indent)
 
 
 def _str(self: Any, *, tensor_contents: str | None = None) -> str:

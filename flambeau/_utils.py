@@ -9,6 +9,9 @@ from flambeau._typed_storage import TypedStorage, UntypedStorage
 
 __all__: list[str] = []
 
+Typed: Any = TypedStorage  # made by a `__new__` of its own
+Device: Any = flambeau.device  # whose fields are slots, which mypy does not see
+
 
 def _flatten_dense_tensors(tensors: Any) -> Tensor:
     """All elements of some tensors in a row."""
@@ -24,7 +27,7 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
     """A tensor over a storage."""
     if isinstance(storage, UntypedStorage):
-        storage = TypedStorage(wrap_storage=storage, dtype=flambeau.uint8)
+        storage = Typed(wrap_storage=storage, dtype=flambeau.uint8)
     empty = flambeau.empty(0, dtype=storage.dtype, device=storage.device)
     return empty.set_(storage, storage_offset, size, stride)
 
@@ -39,7 +42,7 @@ def _rebuild_tensor_v2(
     metadata: Any = None,
 ) -> Tensor:
     """A tensor over a storage, as files describe it."""
-    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    tensor: Any = _rebuild_tensor(storage, storage_offset, size, stride)
     tensor.requires_grad = requires_grad
     tensor._backward_hooks = backward_hooks
     return tensor
@@ -87,8 +90,8 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     if isinstance(device, int):
         return device
     if isinstance(device, str):
-        device = flambeau.device(device)
-    if isinstance(device, flambeau.device):
+        device = Device(device)
+    if isinstance(device, Device):
         if device.type == "cpu" and not allow_cpu:
             raise ValueError(f"Expected a non cpu device, but got: {device}")
         index = -1 if device.type == "cpu" else device.index

@@ -1,4 +1,4 @@
-"""`torch._C`: the few names of PyTorch's compiled part that libraries call by it."""  # noqa: N999
+"""`torch._C`: the few names of PyTorch's compiled part that libraries call by it."""
 
 import importlib
 from typing import Any
@@ -61,7 +61,7 @@ def _log_api_usage_once(event: str) -> None:
     """Libraries announce themselves to a listener that PyTorch's builds leave out, as here."""
 
 
-# -- what programs ask or tell PyTorch's own compilers and devices -----------------------------------
+# -- what programs tell PyTorch's compilers and ask about devices ----------------------------------
 
 
 def _get_tracing_state() -> None:

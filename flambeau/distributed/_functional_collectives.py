@@ -89,9 +89,7 @@ def reduce_scatter_tensor(
             f"input dimension 0 ({self.size(0)} must be a multiple of group_size {count})"
         )
     parts = list(self.chunk(count, scatter_dim))
-    result = functional.reduce_scatter(
-        flambeau.empty_like(parts[0]), parts, _op(reduceOp), group
-    )
+    result = functional.reduce_scatter(flambeau.empty_like(parts[0]), parts, _op(reduceOp), group)
     return _averaged(result, reduceOp, group)
 
 
@@ -132,9 +130,7 @@ def all_reduce_coalesced(
     return [all_reduce(t, reduceOp, group) for t in self]
 
 
-def all_gather_into_tensor_coalesced(
-    self: list[Tensor], group: Any, tag: str = ""
-) -> list[Tensor]:
+def all_gather_into_tensor_coalesced(self: list[Tensor], group: Any, tag: str = "") -> list[Tensor]:
     """`all_gather_tensor` of each, along its first dimension."""
     return [all_gather_tensor(t, 0, group) for t in self]
 
@@ -143,9 +139,7 @@ def reduce_scatter_tensor_coalesced(
     inputs: list[Tensor], reduceOp: str, scatter_dim: list[int], group: Any, tag: str = ""
 ) -> list[Tensor]:
     """`reduce_scatter_tensor` of each."""
-    return [
-        reduce_scatter_tensor(t, reduceOp, dim, group) for t, dim in zip(inputs, scatter_dim)
-    ]
+    return [reduce_scatter_tensor(t, reduceOp, dim, group) for t, dim in zip(inputs, scatter_dim)]
 
 
 all_gather_tensor_autograd = all_gather_tensor

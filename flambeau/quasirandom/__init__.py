@@ -93,8 +93,7 @@ class SobolEngine:
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if dimension > self.MAXDIM or dimension < 1:
             raise ValueError(
-                "Supported range of dimensionality "
-                f"for SobolEngine is [1, {self.MAXDIM}]"
+                f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]"
             )
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         self.sobolstate = _table(dimension).clone()
@@ -131,7 +130,7 @@ class SobolEngine:
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next n points, as rows."""
-        if self.num_generated == 0 and n < 1 or n < 0:
+        if (self.num_generated == 0 and n < 1) or n < 0:
             size = n - (self.num_generated == 0)
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {size}: "

@@ -36,7 +36,9 @@ def context_decorator(ctx: Any, func: Any) -> Any:
     """The function inside of a manager: an object to be used again, or what makes one."""
     make = ctx if callable(ctx) and not hasattr(ctx, "__enter__") else lambda: ctx
     if isinstance(func, type):
-        raise RuntimeError("Cannot decorate classes; it is ambiguous whether or not only the constructor")
+        raise RuntimeError(
+            "Cannot decorate classes; it is ambiguous whether or not only the constructor"
+        )
     if inspect.isgeneratorfunction(func):
         return _wrap_generator(make, func)
 

@@ -37,6 +37,6 @@ def _get_fused_kernels_supported_devices() -> list[str]:
 
 def _has_foreach_support(tensors: list[Tensor], device: Any) -> bool:
     """May these tensors go through functions of lists?"""
-    kind = flambeau.device(device).type
+    kind = str(flambeau.device(device)).partition(":")[0]
     known = {*_get_foreach_kernels_supported_devices(), "cpu"}
     return kind in known and all(t is None or type(t) is Tensor for t in tensors)

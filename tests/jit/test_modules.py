@@ -378,3 +378,11 @@ def test_hooks_and_optimizers():
     made(ramp(3, 2)).sum().backward()
     optimizer.step()
     assert seen == [(3, 2)] and not torch.equal(made.weight, before)
+
+
+def of_no_dimension(x: Tensor) -> Tensor:
+    return torch.zeros((), dtype=x.dtype) + x.reshape(()) + torch.full((), 2.0)
+
+
+def test_an_empty_tuple_is_a_list_of_sizes():
+    assert torch.jit.script(of_no_dimension)(torch.ones(1)).item() == 3

@@ -56,9 +56,7 @@ def differences(ours, theirs, relative=2e-3, absolute=2e-5):
 
 def same_line(a, b, relative, absolute):
     a, b = a.split(), b.split()
-    return len(a) == len(b) and all(
-        x == y or close(x, y, relative, absolute) for x, y in zip(a, b)
-    )
+    return len(a) == len(b) and all(x == y or close(x, y, relative, absolute) for x, y in zip(a, b))
 
 
 def close(x, y, relative, absolute):

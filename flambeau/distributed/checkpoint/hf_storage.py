@@ -81,7 +81,9 @@ class HuggingFaceStorageWriter(FileSystemWriter):
             number = numbers.get(item.index.fqn, 1)
             files.setdefault(f"{start}model-{number:05d}-of-{last:05d}{SUFFIX}", []).append(item)
         done: Future = Future()
-        done.set_result([r for name, items in files.items() for r in self._wrote(name, items, planner)])
+        done.set_result(
+            [r for name, items in files.items() for r in self._wrote(name, items, planner)]
+        )
         return done
 
     def _wrote(self, name, items, planner):
@@ -116,7 +118,7 @@ class HuggingFaceStorageReader(FileSystemReader):
         self.thread_count = thread_count
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        tensors: dict[str, TensorStorageMetadata] = {}
+        tensors: dict[str, Any] = {}
         places = {}
         for name in sorted(n for n in os.listdir(self.path) if n.endswith(SUFFIX)):
             path = str(self.path / name)

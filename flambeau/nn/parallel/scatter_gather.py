@@ -52,6 +52,8 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
     if first is None:
         return None
     if isinstance(first, dict):
-        return type(first)((key, gather([out[key] for out in outputs], target_device, dim)) for key in first)
+        return type(first)(
+            (key, gather([out[key] for out in outputs], target_device, dim)) for key in first
+        )
     parts = [gather(row, target_device, dim) for row in zip(*outputs)]
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)

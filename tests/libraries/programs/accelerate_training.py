@@ -3,7 +3,7 @@
 import tempfile
 
 import torch
-from accelerate import Accelerator, cpu_offload, init_empty_weights, infer_auto_device_map
+from accelerate import Accelerator, cpu_offload, infer_auto_device_map, init_empty_weights
 from accelerate.utils import find_executable_batch_size, set_seed
 from showing import show
 from torch import nn
@@ -14,7 +14,9 @@ model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
 optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
 x = torch.randn(24, 4)
-loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True)), 4, shuffle=True)
+loader = torch.utils.data.DataLoader(
+    torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True)), 4, shuffle=True
+)
 model, optimizer, loader, schedule = accelerator.prepare(model, optimizer, loader, schedule)
 for epoch in range(2):
     for a, b in loader:
@@ -27,7 +29,9 @@ for epoch in range(2):
             schedule.step()
             optimizer.zero_grad()
     show("epoch", epoch, loss, norm, schedule.get_last_lr())
-show("gathered", accelerator.gather_for_metrics(loss), accelerator.num_processes, accelerator.device)
+show(
+    "gathered", accelerator.gather_for_metrics(loss), accelerator.num_processes, accelerator.device
+)
 with tempfile.TemporaryDirectory() as folder:
     accelerator.save_state(folder)
     before = [p.clone() for p in model.parameters()]
@@ -38,7 +42,11 @@ with tempfile.TemporaryDirectory() as folder:
     accelerator.save_model(model, folder + "/model")
 with init_empty_weights():
     big = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4)))
-show("empty", next(big.parameters()).device, infer_auto_device_map(big, max_memory={"cpu": "40KB", "disk": "1GB"}))
+show(
+    "empty",
+    next(big.parameters()).device,
+    infer_auto_device_map(big, max_memory={"cpu": "40KB", "disk": "1GB"}),
+)
 plain = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
 want = plain(x[:2])
 cpu_offload(plain, "cpu")

@@ -19,12 +19,23 @@ out = product(x, y)
 out.square().mean().backward()
 show("product", out, gradients(product))
 turned = product(x @ irreps.D_from_matrix(R).T, y @ product.irreps_in2.D_from_matrix(R).T)
-show("equivariant", bool(torch.allclose(turned, out @ product.irreps_out.D_from_matrix(R).T, atol=1e-4)))
+show(
+    "equivariant",
+    bool(torch.allclose(turned, out @ product.irreps_out.D_from_matrix(R).T, atol=1e-4)),
+)
 linear = o3.Linear(irreps, "2x0e + 3x1o")
 show("linear", linear(x))
 gate = Gate("2x0e", [torch.tanh], "1x0e", [torch.sigmoid], "1x1o")
 show("gate", gate(gate.irreps_in.randn(3, -1)))
 show("norm", BatchNorm(irreps)(x), o3.Norm(irreps)(x))
-show("radial", soft_one_hot_linspace(torch.rand(4), 0.0, 1.0, 5, basis="smooth_finite", cutoff=True),
-     FullyConnectedNet([5, 8, 3], torch.nn.functional.silu)(torch.randn(4, 5)))
-show("angles", o3.matrix_to_angles(R), o3.matrix_to_quaternion(R), o3.angles_to_axis_angle(*o3.matrix_to_angles(R)))
+show(
+    "radial",
+    soft_one_hot_linspace(torch.rand(4), 0.0, 1.0, 5, basis="smooth_finite", cutoff=True),
+    FullyConnectedNet([5, 8, 3], torch.nn.functional.silu)(torch.randn(4, 5)),
+)
+show(
+    "angles",
+    o3.matrix_to_angles(R),
+    o3.matrix_to_quaternion(R),
+    o3.angles_to_axis_angle(*o3.matrix_to_angles(R)),
+)

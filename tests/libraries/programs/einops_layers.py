@@ -14,8 +14,12 @@ packed, shapes = pack([x[0], x[1, :2]], "* h w")
 show("packed", packed, shapes, unpack(packed, shapes, "* h w"))
 show("einsum", einsum(x, torch.randn(3, 5), "b c h w, c d -> b d h w"))
 show("listed", rearrange([x[0], x[1]], "k c h w -> c (k h) w"), asnumpy(x.detach()).shape)
-net = torch.nn.Sequential(Rearrange("b c h w -> b (h w) c"), EinMix("b t c -> b t d", "c d", "d", c=3, d=4),
-                          torch.nn.ReLU(), Reduce("b t d -> b d", "mean"))
+net = torch.nn.Sequential(
+    Rearrange("b c h w -> b (h w) c"),
+    EinMix("b t c -> b t d", "c d", "d", c=3, d=4),
+    torch.nn.ReLU(),
+    Reduce("b t d -> b d", "mean"),
+)
 net(x).square().sum().backward()
 show("layers", net(x), gradients(net), x.grad)
 try:

@@ -1,4 +1,4 @@
-"""entmax, torchtyping-free odds and ends: torchcde, pytorch-tabnet, denoising-diffusion, neuraloperator, laplace."""
+"""entmax, torchcde, pytorch-tabnet, denoising-diffusion-pytorch, neuraloperator."""
 
 import torch
 import torchcde
@@ -11,7 +11,12 @@ from showing import gradients, show
 
 torch.manual_seed(0)
 x = torch.randn(4, 6, requires_grad=True)
-for f in (sparsemax, entmax15, lambda z, d: entmax_bisect(z, 1.3, d), lambda z, d: normmax_bisect(z, 2, d)):
+for f in (
+    sparsemax,
+    entmax15,
+    lambda z, d: entmax_bisect(z, 1.3, d),
+    lambda z, d: normmax_bisect(z, 2, d),
+):
     out = f(x, -1)
     (grad,) = torch.autograd.grad(out.square().sum(), x)
     show("entmax", out, grad)
@@ -28,12 +33,27 @@ class Field(torch.nn.Module):
 
 
 path = torch.randn(2, 6, 3).cumsum(1)
-for make in (torchcde.hermite_cubic_coefficients_with_backward_differences, torchcde.natural_cubic_coeffs, torchcde.linear_interpolation_coeffs):
+for make in (
+    torchcde.hermite_cubic_coefficients_with_backward_differences,
+    torchcde.natural_cubic_coeffs,
+    torchcde.linear_interpolation_coeffs,
+):
     coeffs = make(path)
-    curve = torchcde.LinearInterpolation(coeffs) if "linear_interp" in make.__name__ else torchcde.CubicSpline(coeffs)
+    curve = (
+        torchcde.LinearInterpolation(coeffs)
+        if "linear_interp" in make.__name__
+        else torchcde.CubicSpline(coeffs)
+    )
     torch.manual_seed(1)
     field = Field()
-    z = torchcde.cdeint(X=curve, func=field, z0=torch.ones(2, 4), t=curve.interval, method="rk4", options=dict(step_size=0.5))
+    z = torchcde.cdeint(
+        X=curve,
+        func=field,
+        z0=torch.ones(2, 4),
+        t=curve.interval,
+        method="rk4",
+        options=dict(step_size=0.5),
+    )
     z[:, -1].square().sum().backward()
     show(make.__name__, curve.evaluate(0.7), z, gradients(field))
 torch.manual_seed(2)

@@ -5,9 +5,15 @@ import torch
 from showing import show
 
 torch.manual_seed(0)
-for manifold, shape in ((geoopt.Sphere(), (4, 3)), (geoopt.PoincareBall(), (4, 3)), (geoopt.Lorentz(), (4, 3)),
-                        (geoopt.EuclideanStiefel(), (5, 3)), (geoopt.SymmetricPositiveDefinite(), (3, 3)),
-                        (geoopt.BirkhoffPolytope(), (3, 3)), (geoopt.Euclidean(1), (4, 3))):
+for manifold, shape in (
+    (geoopt.Sphere(), (4, 3)),
+    (geoopt.PoincareBall(), (4, 3)),
+    (geoopt.Lorentz(), (4, 3)),
+    (geoopt.EuclideanStiefel(), (5, 3)),
+    (geoopt.SymmetricPositiveDefinite(), (3, 3)),
+    (geoopt.BirkhoffPolytope(), (3, 3)),
+    (geoopt.Euclidean(1), (4, 3)),
+):
     torch.manual_seed(1)
     start = torch.randn(shape) * 0.3
     point = manifold.projx(start.abs() + 0.1 if "Birkhoff" in type(manifold).__name__ else start)
@@ -28,4 +34,10 @@ for manifold, shape in ((geoopt.Sphere(), (4, 3)), (geoopt.PoincareBall(), (4, 3
         show(kind.__name__, loss, p)
 ball = geoopt.PoincareBall(c=0.7)
 a, b = ball.expmap0(torch.randn(3, 2)), ball.expmap0(torch.randn(3, 2))
-show("ball", ball.dist(a, b), ball.mobius_add(a, b), ball.logmap(a, b), ball.transp(a, b, torch.ones(3, 2)))
+show(
+    "ball",
+    ball.dist(a, b),
+    ball.mobius_add(a, b),
+    ball.logmap(a, b),
+    ball.transp(a, b, torch.ones(3, 2)),
+)

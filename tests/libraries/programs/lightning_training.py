@@ -1,4 +1,4 @@
-"""A LightningModule with a Trainer: training, validation, logging, callbacks, checkpoints, testing."""
+"""A LightningModule with a Trainer: training, logging, callbacks, checkpoints, testing."""
 
 import logging
 import tempfile
@@ -17,7 +17,9 @@ class Model(L.LightningModule):
     def __init__(self, width=16, lr=0.05):
         super().__init__()
         self.save_hyperparameters()
-        self.net = nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Dropout(0.1), nn.Linear(width, 2))
+        self.net = nn.Sequential(
+            nn.Linear(4, width), nn.Tanh(), nn.Dropout(0.1), nn.Linear(width, 2)
+        )
         self.seen = []
 
     def training_step(self, batch, index):
@@ -30,8 +32,12 @@ class Model(L.LightningModule):
     def validation_step(self, batch, index):
         x, y = batch
         out = self.net(x)
-        self.log_dict({"val_loss": nn.functional.cross_entropy(out, y),
-                       "val_acc": (out.argmax(1) == y).float().mean()})
+        self.log_dict(
+            {
+                "val_loss": nn.functional.cross_entropy(out, y),
+                "val_acc": (out.argmax(1) == y).float().mean(),
+            }
+        )
 
     test_step = validation_step
 
@@ -62,10 +68,18 @@ with tempfile.TemporaryDirectory() as folder:
     L.seed_everything(7, verbose=False)
     model = Model()
     saver = ModelCheckpoint(folder, monitor="val_loss", save_top_k=1)
-    trainer = L.Trainer(max_epochs=3, accelerator="cpu", logger=CSVLogger(folder), log_every_n_steps=1,
-                        callbacks=[saver, EarlyStopping("val_loss"), LearningRateMonitor()],
-                        enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=0.5,
-                        accumulate_grad_batches=2, default_root_dir=folder)
+    trainer = L.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        logger=CSVLogger(folder),
+        log_every_n_steps=1,
+        callbacks=[saver, EarlyStopping("val_loss"), LearningRateMonitor()],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        gradient_clip_val=0.5,
+        accumulate_grad_batches=2,
+        default_root_dir=folder,
+    )
     data = Data()
     trainer.fit(model, data)
     show("losses", model.seen)
@@ -74,8 +88,15 @@ with tempfile.TemporaryDirectory() as folder:
     show("predict", trainer.predict(model, data))
     best = Model.load_from_checkpoint(saver.best_model_path)
     show("best", best.hparams.width, saver.best_model_score, best.net[0].weight)
-    resumed = L.Trainer(max_epochs=4, accelerator="cpu", logger=False, enable_progress_bar=False,
-                        enable_model_summary=False, enable_checkpointing=False, default_root_dir=folder)
+    resumed = L.Trainer(
+        max_epochs=4,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        default_root_dir=folder,
+    )
     L.seed_everything(7, verbose=False)
     again = Model()
     resumed.fit(again, data, ckpt_path=saver.best_model_path)

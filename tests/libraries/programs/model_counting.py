@@ -12,10 +12,27 @@ from torch import nn
 from torchsummary import summary
 
 torch.manual_seed(0)
-net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
+net = nn.Sequential(
+    nn.Conv2d(3, 4, 3, padding=1),
+    nn.BatchNorm2d(4),
+    nn.ReLU(),
+    nn.AdaptiveAvgPool2d(2),
+    nn.Flatten(),
+    nn.Linear(16, 3),
+)
 x = torch.randn(1, 3, 8, 8)
 show("thop", profile(net, (x,), verbose=False))
-show("ptflops", get_model_complexity_info(net, (3, 8, 8), as_strings=False, print_per_layer_stat=False, verbose=False, backend="pytorch"))
+show(
+    "ptflops",
+    get_model_complexity_info(
+        net,
+        (3, 8, 8),
+        as_strings=False,
+        print_per_layer_stat=False,
+        verbose=False,
+        backend="pytorch",
+    ),
+)
 show("parameters", dict(parameter_count(net)))
 text = io.StringIO()
 with contextlib.redirect_stdout(text):

@@ -24,9 +24,14 @@ for name in ("NSF", "MAF", "NICE", "RealNVP", "NAF", "SOSPF", "BPF", "GF", "CNF"
         torch.manual_seed(2)
         show("zuko sample", flow(C).rsample())
 for name, make in {
-    "maf": lambda: nt.MaskedAffineAutoregressiveTransform(3, 8), "spline": lambda:
-    nt.MaskedPiecewiseRationalQuadraticAutoregressiveTransform(3, 8, tails="linear", tail_bound=3.0), "lu": lambda: nt.LULinear(3),
-    "permutation": lambda: nt.ReversePermutation(3), "svd": lambda: nt.SVDLinear(3, 2), "norm": lambda: nt.ActNorm(3),
+    "maf": lambda: nt.MaskedAffineAutoregressiveTransform(3, 8),
+    "spline": lambda: nt.MaskedPiecewiseRationalQuadraticAutoregressiveTransform(
+        3, 8, tails="linear", tail_bound=3.0
+    ),
+    "lu": lambda: nt.LULinear(3),
+    "permutation": lambda: nt.ReversePermutation(3),
+    "svd": lambda: nt.SVDLinear(3, 2),
+    "norm": lambda: nt.ActNorm(3),
 }.items():
     torch.manual_seed(1)
     flow = nflows.flows.Flow(make(), nflows.distributions.StandardNormal([3]))
@@ -39,14 +44,25 @@ torch.manual_seed(1)
 base = nf.distributions.DiagGaussian(4)
 layers = []
 for _ in range(2):
-    layers += [nf.flows.AffineCouplingBlock(nf.nets.MLP([2, 8, 4], init_zeros=False)), nf.flows.Permute(4, "swap"), nf.flows.ActNorm(4)]
+    layers += [
+        nf.flows.AffineCouplingBlock(nf.nets.MLP([2, 8, 4], init_zeros=False)),
+        nf.flows.Permute(4, "swap"),
+        nf.flows.ActNorm(4),
+    ]
 model = nf.NormalizingFlow(base, layers)
 z = torch.randn(6, 4, generator=torch.Generator().manual_seed(2))
 loss = model.forward_kld(z)
 loss.backward()
 show("normflows", loss, gradients(model), model.log_prob(z))
 torch.manual_seed(3)
-spline = nf.NormalizingFlow(nf.distributions.DiagGaussian(2), [nf.flows.AutoregressiveRationalQuadraticSpline(2, 1, 8),
-                                                              nf.flows.LULinearPermute(2)])
+spline = nf.NormalizingFlow(
+    nf.distributions.DiagGaussian(2),
+    [nf.flows.AutoregressiveRationalQuadraticSpline(2, 1, 8), nf.flows.LULinearPermute(2)],
+)
 show("spline", spline.forward_kld(z[:, :2]), spline.sample(3))
-show("planar", nf.NormalizingFlow(nf.distributions.DiagGaussian(2), [nf.flows.Planar((2,)), nf.flows.Radial((2,))]).reverse_kld(5))
+show(
+    "planar",
+    nf.NormalizingFlow(
+        nf.distributions.DiagGaussian(2), [nf.flows.Planar((2,)), nf.flows.Radial((2,))]
+    ).reverse_kld(5),
+)

@@ -3,8 +3,20 @@
 import tempfile
 
 import torch
-from peft import (AdaLoraConfig, IA3Config, LoHaConfig, LoKrConfig, LoraConfig, OFTConfig, PeftModel, PrefixTuningConfig,
-                  PromptTuningConfig, TaskType, VeraConfig, get_peft_model)
+from peft import (
+    AdaLoraConfig,
+    IA3Config,
+    LoHaConfig,
+    LoKrConfig,
+    LoraConfig,
+    OFTConfig,
+    PeftModel,
+    PrefixTuningConfig,
+    PromptTuningConfig,
+    TaskType,
+    VeraConfig,
+    get_peft_model,
+)
 from showing import gradients, show
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -13,12 +25,24 @@ tokens = torch.randint(3, 60, (2, 6), generator=torch.Generator().manual_seed(0)
 
 def base():
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(vocab_size=60, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-                                        num_attention_heads=4, num_key_value_heads=4, bos_token_id=1, eos_token_id=2))
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=60,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+    )
 
 
 kinds = {
-    "lora": LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type=TaskType.CAUSAL_LM),
+    "lora": LoraConfig(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type=TaskType.CAUSAL_LM
+    ),
     "dora": LoraConfig(r=4, use_dora=True, target_modules=["q_proj"], init_lora_weights=False),
     "rslora": LoraConfig(r=4, use_rslora=True, target_modules="all-linear", lora_dropout=0.1),
     "pissa": LoraConfig(r=2, init_lora_weights="pissa_niter_2", target_modules=["o_proj"]),
@@ -45,7 +69,9 @@ for name, config in kinds.items():
     if name in ("lora", "dora", "loha", "lokr"):
         out = model(input_ids=tokens).logits
         merged = model.merge_and_unload()
-        show(name + " merged", bool(torch.allclose(out, merged(input_ids=tokens).logits, atol=1e-4)))
+        show(
+            name + " merged", bool(torch.allclose(out, merged(input_ids=tokens).logits, atol=1e-4))
+        )
 model = get_peft_model(base(), kinds["lora"])
 with tempfile.TemporaryDirectory() as folder:
     model.save_pretrained(folder)

@@ -1,9 +1,19 @@
 """Pyro: stochastic variational inference, NUTS and distributions."""
 
 import pyro
+import pyro.contrib.gp as gp
 import pyro.distributions as dist
 import torch
-from pyro.infer import MCMC, NUTS, SVI, HMC, Predictive, Trace_ELBO, TraceEnum_ELBO, config_enumerate
+from pyro.infer import (
+    HMC,
+    MCMC,
+    NUTS,
+    SVI,
+    Predictive,
+    Trace_ELBO,
+    TraceEnum_ELBO,
+    config_enumerate,
+)
 from pyro.infer.autoguide import AutoDiagonalNormal, AutoLowRankMultivariateNormal, AutoNormal
 from pyro.optim import Adam, ClippedAdam
 from showing import show
@@ -34,7 +44,11 @@ pyro.set_rng_seed(3)
 for kernel in (NUTS(model, max_tree_depth=3), HMC(model, step_size=0.05, num_steps=3)):
     mcmc = MCMC(kernel, num_samples=5, warmup_steps=5, disable_progbar=True)
     mcmc.run(x, y)
-    show("mcmc", mcmc.get_samples()["w"].shape, bool((mcmc.get_samples()["w"][-1] - torch.tensor([1., -2.])).abs().max() < 3))
+    show(
+        "mcmc",
+        mcmc.get_samples()["w"].shape,
+        bool((mcmc.get_samples()["w"][-1] - torch.tensor([1.0, -2.0])).abs().max() < 3),
+    )
 
 
 @config_enumerate
@@ -52,14 +66,25 @@ show("enumerated", [svi.step(y) for _ in range(5)], pyro.param("weights"), pyro.
 trace = pyro.poutine.trace(pyro.poutine.condition(model, {"w": torch.zeros(2)})).get_trace(x, y)
 show("trace", sorted(trace.nodes), trace.nodes["w"]["value"])
 pyro.set_rng_seed(4)
-for d in (dist.VonMises(0.0, 2.0), dist.ZeroInflatedPoisson(2.0, gate=0.3), dist.LKJCholesky(3, 1.0), dist.Stable(1.5, 0.2),
-          dist.BetaBinomial(2.0, 3.0, 10), dist.InverseGamma(2.0, 1.0), dist.Delta(torch.tensor(1.0))):
+for d in (
+    dist.VonMises(0.0, 2.0),
+    dist.ZeroInflatedPoisson(2.0, gate=0.3),
+    dist.LKJCholesky(3, 1.0),
+    dist.Stable(1.5, 0.2),
+    dist.BetaBinomial(2.0, 3.0, 10),
+    dist.InverseGamma(2.0, 1.0),
+    dist.Delta(torch.tensor(1.0)),
+):
     s = d.sample()
     show(type(d).__name__, s, d.log_prob(s) if not isinstance(d, dist.Stable) else 0)
 flow = dist.transforms.spline(3)
-show("flow", flow(torch.randn(4, 3)), dist.TransformedDistribution(dist.Normal(torch.zeros(3), 1).to_event(1),
-                                                                   [flow]).log_prob(torch.randn(4, 3)))
-kernel = pyro.contrib.gp.kernels.RBF(2) if hasattr(pyro, "contrib") and hasattr(pyro.contrib, "gp") else None
-import pyro.contrib.gp as gp
+show(
+    "flow",
+    flow(torch.randn(4, 3)),
+    dist.TransformedDistribution(dist.Normal(torch.zeros(3), 1).to_event(1), [flow]).log_prob(
+        torch.randn(4, 3)
+    ),
+)
+
 gpr = gp.models.GPRegression(x, y, gp.kernels.RBF(2), noise=torch.tensor(0.1))
 show("gp", gp.util.train(gpr, num_steps=5)[-1], gpr(x[:3], full_cov=True)[0])

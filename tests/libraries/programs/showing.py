@@ -36,6 +36,9 @@ def of_tensor(tensor):
 
 def gradients(module):
     """The mean magnitude of all gradients of a module, and of its first and last parameters'."""
-    found = [p.grad.detach().double().abs().mean().item() for p in module.parameters()
-             if p.grad is not None]
+    found = [
+        p.grad.detach().double().abs().mean().item()
+        for p in module.parameters()
+        if p.grad is not None
+    ]
     return [len(found), sum(found), found[0], found[-1]]

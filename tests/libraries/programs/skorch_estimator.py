@@ -18,21 +18,34 @@ y = (X.sum(1) > 0).astype(np.int64)
 class Net(nn.Module):
     def __init__(self, width=8):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2), nn.Softmax(-1))
+        self.layers = nn.Sequential(
+            nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2), nn.Softmax(-1)
+        )
 
     def forward(self, x):
         return self.layers(x)
 
 
 torch.manual_seed(0)
-net = NeuralNetClassifier(Net, max_epochs=3, lr=0.1, verbose=0, iterator_train__shuffle=True, optimizer=torch.optim.Adam,
-                          callbacks=[EpochScoring("roc_auc", lower_is_better=False), LRScheduler("StepLR", step_size=1)])
+net = NeuralNetClassifier(
+    Net,
+    max_epochs=3,
+    lr=0.1,
+    verbose=0,
+    iterator_train__shuffle=True,
+    optimizer=torch.optim.Adam,
+    callbacks=[EpochScoring("roc_auc", lower_is_better=False), LRScheduler("StepLR", step_size=1)],
+)
 net.fit(X, y)
 show("history", net.history[:, ("train_loss", "valid_loss", "valid_acc", "roc_auc")])
 show("probabilities", net.predict_proba(X[:3]), net.predict(X[:5]))
 torch.manual_seed(1)
-search = GridSearchCV(NeuralNetClassifier(Net, max_epochs=2, verbose=0, train_split=None), {"module__width": [4, 6], "lr": [0.1]},
-                      cv=2, scoring="accuracy")
+search = GridSearchCV(
+    NeuralNetClassifier(Net, max_epochs=2, verbose=0, train_split=None),
+    {"module__width": [4, 6], "lr": [0.1]},
+    cv=2,
+    scoring="accuracy",
+)
 search.fit(X, y)
 show("search", search.best_score_, search.best_params_)
 torch.manual_seed(2)

@@ -1,5 +1,6 @@
-"""Small image models of timm: outputs, gradients, feature pyramids, optimizers, schedules, mixup."""
+"""Small image models of timm: gradients, feature pyramids, optimizers, schedules, mixup."""
 
+import numpy as np
 import timm
 import torch
 from showing import gradients, show
@@ -10,11 +11,17 @@ from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3
 
 TINY = {
-    "resnet18": {}, "vit_tiny_patch16_224": dict(img_size=32),
-    "convnext_atto": {}, "mobilenetv3_small_050": {}, "efficientnet_b0": {},
+    "resnet18": {},
+    "vit_tiny_patch16_224": dict(img_size=32),
+    "convnext_atto": {},
+    "mobilenetv3_small_050": {},
+    "efficientnet_b0": {},
     "swin_tiny_patch4_window7_224": dict(img_size=56),
-    "mixer_s32_224": dict(img_size=64), "regnety_002": {}, "deit_tiny_patch16_224":
-    dict(img_size=32), "ghostnet_050": {}, "levit_128s": {},
+    "mixer_s32_224": dict(img_size=64),
+    "regnety_002": {},
+    "deit_tiny_patch16_224": dict(img_size=32),
+    "ghostnet_050": {},
+    "levit_128s": {},
 }
 torch.manual_seed(0)
 image = torch.randn(2, 3, 32, 32)
@@ -45,7 +52,8 @@ for kind in ("adamw", "lamb", "sgd", "nadamw", "lion", "madgrad"):
         ema.update(model, step=step)
         schedule.step(step)
     show(kind, loss, optimizer.param_groups[0]["lr"], next(ema.module.parameters()))
-import numpy as np
 np.random.seed(0)
-mixed, target = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=4)(image.clone(), torch.tensor([1, 2]))
+mixed, target = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=4)(
+    image.clone(), torch.tensor([1, 2])
+)
 show("mixup", mixed, target, SoftTargetCrossEntropy()(torch.randn(2, 4), target))

@@ -23,12 +23,18 @@ torch.manual_seed(0)
 sde, y0, t = SDE(), torch.randn(3, 2), torch.linspace(0, 1, 3)
 for method in ("euler", "milstein", "srk"):
     sde.zero_grad()
-    bm = torchsde.BrownianInterval(0.0, 1.0, size=(3, 2), entropy=5, levy_area_approximation="space-time")
+    bm = torchsde.BrownianInterval(
+        0.0, 1.0, size=(3, 2), entropy=5, levy_area_approximation="space-time"
+    )
     out = torchsde.sdeint(sde, y0, t, bm=bm, method=method, dt=0.1)
     out[-1].square().sum().backward()
     show(method, out, gradients(sde))
 sde.zero_grad()
-bm = torchsde.BrownianInterval(0.0, 1.0, size=(3, 2), entropy=6, levy_area_approximation="space-time")
-out = torchsde.sdeint_adjoint(sde, y0, t, bm=bm, dt=0.1, method="milstein", adjoint_method="milstein")
+bm = torchsde.BrownianInterval(
+    0.0, 1.0, size=(3, 2), entropy=6, levy_area_approximation="space-time"
+)
+out = torchsde.sdeint_adjoint(
+    sde, y0, t, bm=bm, dt=0.1, method="milstein", adjoint_method="milstein"
+)
 out[-1].sum().backward()
 show("adjoint", out, gradients(sde))

@@ -8,14 +8,28 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, LlamaConfi
 from transformers.optimization import Adafactor, get_linear_schedule_with_warmup
 
 torch.manual_seed(0)
-config = LlamaConfig(vocab_size=60, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-                     num_attention_heads=4, num_key_value_heads=2, bos_token_id=1, eos_token_id=2)
+config = LlamaConfig(
+    vocab_size=60,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    bos_token_id=1,
+    eos_token_id=2,
+)
 model = LlamaForCausalLM(config)
 tokens = torch.randint(3, 60, (2, 7))
 with tempfile.TemporaryDirectory() as folder:
     model.save_pretrained(folder, max_shard_size="20KB")
     again = AutoModelForCausalLM.from_pretrained(folder)
-    show("same", all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), again.state_dict().values())))
+    show(
+        "same",
+        all(
+            torch.equal(a, b)
+            for a, b in zip(model.state_dict().values(), again.state_dict().values())
+        ),
+    )
     half = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     show("bfloat16", half(tokens).logits.float().mean().round(decimals=2), half.dtype)
     for kind in ("eager", "sdpa"):
