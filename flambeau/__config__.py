@@ -1,25 +1,26 @@
-"""`torch.__config__`: what this build consists of, as text."""
+"""`torch.__config__`: what this was built with, for bug reports."""
 
-import importlib.metadata
-import platform
-import sys
+import numpy
 
-import flambeau
-
-__all__ = ["parallel_info", "show"]
+from flambeau.codegen.llvm_cpu import host
+from flambeau.eager.kernels import get_num_threads
+from flambeau.version import __version__
 
 
 def show() -> str:
-    """Versions of everything that computes."""
-    lines = [
-        f"Python {platform.python_version()} ({sys.platform}, {platform.machine()})",
-        f"kernels through llvmlite {importlib.metadata.version('llvmlite')}",
-        f"NumPy {importlib.metadata.version('numpy')}",
-        "Build settings: USE_CUDA=0, USE_MKL=OFF, USE_OPENMP=OFF",
-    ]
-    return "flambeau runs on:\n" + "".join(f"  - {line}\n" for line in lines)
+    """Lines that say what computes here."""
+    return (
+        f"flambeau, with the API of PyTorch {__version__}\n"
+        f"  - machine code by LLVM {host().version}\n"
+        f"  - NumPy {numpy.__version__}\n"
+    )
 
 
 def parallel_info() -> str:
-    """How many threads work."""
-    return f"threads: {flambeau.get_num_threads()}\n"
+    """Lines that say how kernels are spread over threads."""
+    return (
+        "ATen/Parallel:\n"
+        f"\tat::get_num_threads() : {get_num_threads()}\n"
+        "\tat::get_num_interop_threads() : 1\n"
+        "ATen parallel backend: flambeau's own threads\n"
+    )

@@ -162,25 +162,6 @@ def test_library_refuses():
 # -- what cannot be made ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: flex().create_block_mask(None),
-        lambda: flex().flex_attention(),
-        lambda: flex().BlockMask(),
-    ],
-)
-def test_what_is_not_there_says_so(make):
-    with pytest.raises(NotImplementedError):
-        make()
-
-
-def flex():
-    from flambeau.nn.attention import flex_attention
-
-    return flex_attention
-
-
 def test_nothing_is_an_instance_of_what_cannot_be_made():
     module = flambeau.nn.Linear(1, 1)
     kinds = flambeau._dynamo.OptimizedModule, flambeau.fx.GraphModule, flambeau.ScriptModule
@@ -453,5 +434,4 @@ def test_conditions_of_one_element():
     flambeau._assert_async(flambeau.tensor(True))
     with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got"):
         flambeau._assert_async(flambeau.tensor(0))
-    assert flambeau.torch is flambeau and "llvmlite" in flambeau.__config__.show()
-    assert "threads" in flambeau.__config__.parallel_info()
+    assert flambeau.torch is flambeau

@@ -299,6 +299,18 @@ def once_differentiable(function):
     return wrapper
 
 
+class InplaceFunction(Function):
+    """A custom function that may be told to write its input; `inplace` says so."""
+
+    def __init__(self, inplace=False):
+        super().__init__()
+        self.inplace = inplace
+
+
+FunctionMeta = type(Function)
+BackwardCFunction = FunctionNode  # what ctx and grad_fn of custom functions are
+
+
 class _Once(Node):
     __slots__ = ()
 

@@ -458,6 +458,16 @@ def nonzero(input, *, as_tuple: bool = False):
     return nonzero_rows(input).unbind(1)
 
 
+@composite(variants="function method out")
+def nonzero_static(input, *, size: int, fill_value: int = -1):
+    """So many rows of coordinates of elements that are not zero: cut off, or filled up."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    rows = nonzero_rows(input)[:size]
+    missing = rows.new_full((size - rows.shape[0], input.ndim), fill_value)
+    return public("cat")([rows, missing]) if missing.shape[0] else rows
+
+
 @composite(variants="function method")
 def argwhere(input):
     """Coordinates of the elements that are not zero, one per row."""

@@ -96,6 +96,9 @@ def _logcumsumexp_backward(g, input, dim, out):
     """exp(input) times the sums from the end of g * exp(-out), positive and negative apart."""
     if not input.ndim:
         return g
+    if g.dtype.is_complex:
+        sums = (g.conj().log() - out).flip(dim).logcumsumexp(dim).flip(dim)
+        return (sums + input).exp().conj()
     # the lowest number, not -inf: the second derivative subtracts these from each other
     low = g.new_full((), d.finfo(g.dtype).min)
     parts = []
