@@ -130,7 +130,6 @@ _SUBPACKAGES = {
     "_higher_order_ops",
     "_ops",
     "signal",
-    "__config__",
     "__future__",
     "ao",
     "quantization",
