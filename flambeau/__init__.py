@@ -167,6 +167,7 @@ _ELSEWHERE = {
         "fused_moving_avg_obs_fake_quant".split(),
         "eager.fake_quantization",
     ),
+    "vmap": "func",
     **dict.fromkeys(
         "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
         "sparse_bsr_tensor sparse_bsc_tensor _sparse_coo_tensor_unsafe".split(),

@@ -60,9 +60,5 @@ spline = nf.NormalizingFlow(
     [nf.flows.AutoregressiveRationalQuadraticSpline(2, 1, 8), nf.flows.LULinearPermute(2)],
 )
 show("spline", spline.forward_kld(z[:, :2]), spline.sample(3))
-show(
-    "planar",
-    nf.NormalizingFlow(
-        nf.distributions.DiagGaussian(2), [nf.flows.Planar((2,)), nf.flows.Radial((2,))]
-    ).reverse_kld(5),
-)
+layers = torch.nn.ModuleList([nf.flows.Planar((2,)), nf.flows.Radial((2,))])
+show("planar", *(value for layer in layers for value in layer(z[:, :2])))

@@ -68,7 +68,7 @@ show("trace", sorted(trace.nodes), trace.nodes["w"]["value"])
 pyro.set_rng_seed(4)
 for d in (
     dist.VonMises(0.0, 2.0),
-    dist.ZeroInflatedPoisson(2.0, gate=0.3),
+    dist.ZeroInflatedPoisson(torch.tensor(2.0), gate=torch.tensor(0.3)),
     dist.LKJCholesky(3, 1.0),
     dist.Stable(1.5, 0.2),
     dist.BetaBinomial(2.0, 3.0, 10),
