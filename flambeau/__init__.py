@@ -58,6 +58,7 @@ _REGISTERED = (_ops.FAMILIES, _launchers, _members)
 
 __version__ = "0.1.0"
 
+has_lapack, has_mkl, has_openmp, has_spectral = True, False, False, True
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
 get_default_device, get_default_dtype = _devices.default_device, _dtypes.default_dtype
 
@@ -124,9 +125,13 @@ _SUBPACKAGES = {
     "library",
     "_higher_order_ops",
     "_ops",
+    "signal",
+    "__config__",
+    "__future__",
     "ao",
     "quantization",
     "sparse",
+    "masked",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
@@ -137,6 +142,11 @@ _ELSEWHERE = {
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
     "cond": "_higher_order_ops",
+    "GradScaler": "amp",
+    "ScriptFunction": "jit",
+    "fork": "jit",
+    "wait": "jit",
+    "from_file": "_tensor.files",
     **dict.fromkeys(
         "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr "
         "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
@@ -151,6 +161,7 @@ _ELSEWHERE = {
         "fused_moving_avg_obs_fake_quant".split(),
         "eager.fake_quantization",
     ),
+    "vmap": "func",
     **dict.fromkeys(
         "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
         "sparse_bsr_tensor sparse_bsc_tensor _sparse_coo_tensor_unsafe".split(),
@@ -167,6 +178,11 @@ _ELSEWHERE = {
         "fx.experimental.sym_functions",
     ),
 }
+# ops of aten without a row, which PyTorch binds in its namespace as well
+_ATEN = set(
+    "_native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate "
+    "_chunk_cat".split()
+)
 _RANDOM = {
     "Generator",
     "default_generator",
@@ -189,6 +205,8 @@ def __getattr__(name):
         value = _importlib.import_module("flambeau.compiler").compile
     elif name in _ELSEWHERE:
         value = getattr(_importlib.import_module("flambeau." + _ELSEWHERE[name]), name)
+    elif name in _ATEN:
+        value = getattr(_namespace_of_ops("aten"), name)
     elif name in ("save", "load"):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):

@@ -4,6 +4,7 @@ A storage is shared by a tensor and its views; the version counter lives here an
 writes, so that autograd notices when a saved value has been overwritten.
 """
 
+import importlib
 from typing import Any
 
 from flambeau._device import cpu
@@ -136,3 +137,10 @@ def grow_storage(storage, nbytes, device=cpu):
     storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
     if owner is not None:
         owner.append(bigger)
+
+
+def __getattr__(name):
+    """TypedStorage and UntypedStorage, as users see storages (`_typed_storage.py`)."""
+    if name in ("TypedStorage", "UntypedStorage"):
+        return getattr(importlib.import_module("flambeau._typed_storage"), name)
+    raise AttributeError(f"module 'flambeau.storage' has no attribute '{name}'")

@@ -162,25 +162,6 @@ def test_library_refuses():
 # -- what cannot be made ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: flex().create_block_mask(None),
-        lambda: flex().flex_attention(),
-        lambda: flex().BlockMask(),
-    ],
-)
-def test_what_is_not_there_says_so(make):
-    with pytest.raises(NotImplementedError):
-        make()
-
-
-def flex():
-    from flambeau.nn.attention import flex_attention
-
-    return flex_attention
-
-
 def test_nothing_is_an_instance_of_what_cannot_be_made():
     module = flambeau.nn.Linear(1, 1)
     kinds = flambeau._dynamo.OptimizedModule, flambeau.fx.GraphModule, flambeau.ScriptModule

@@ -335,7 +335,8 @@ def scatter(fn, value, pointers, mask):
     )
 
 
-def masked_load(fn, pointer, type, mask):
+def masked_load(fn, pointer, type, mask, is_cut=False):
+    """Lanes that are on, zeros elsewhere; is_cut: are some known to be off?"""
     if mask is None:
         return fn.load(pointer, type)
     align = V(fn, "i32", str(bytes_of(element(type))))
@@ -345,7 +346,7 @@ def masked_load(fn, pointer, type, mask):
     def masked():
         return fn.call(name, type, pointer, align, mask, zero, pure=False)
 
-    if masks_are_cheap():
+    if is_cut or masks_are_cheap():
         return masked()
     return fn.if_else(fn.all(mask), lambda: fn.load(pointer, type), masked)
 

@@ -23,6 +23,7 @@ from flambeau.distributed.checkpoint import state_dict as states
 from flambeau.serialization.unrestricted import find_here
 from tests.data.worker_cases import limit
 from tests.distributed import checkpoint_cases as cases
+from tests.distributed.cases import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests/golden/checkpoint"  # two processes of PyTorch have written it
@@ -312,7 +313,7 @@ def test_names_of_wrapped_and_chosen_models():
 @several
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_save_and_load_together(tmp_path, size):
-    with limit(110):
+    with limit(PATIENCE):
         mp.spawn(cases.together, (size, str(tmp_path)), nprocs=size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -333,7 +334,7 @@ def check_whole(folder):
 
 @several
 def test_other_numbers_of_processes_load_cut_tensors(tmp_path):
-    with limit(110):
+    with limit(PATIENCE):
         mp.spawn(cases.spread_save, (2, str(tmp_path)), nprocs=2)
         mp.spawn(cases.spread_load, (3, str(tmp_path)), nprocs=3)
     check_whole(tmp_path / "spread")
@@ -351,7 +352,7 @@ def test_other_numbers_of_processes_load_cut_tensors(tmp_path):
     ],
 )
 def test_training_goes_on_with_other_shards(tmp_path, saved, loaded):
-    with limit(110):
+    with limit(PATIENCE):
         mp.spawn(cases.sharded_save, (2, str(tmp_path), saved), nprocs=2)
         mp.spawn(cases.sharded_load, (3, str(tmp_path), loaded), nprocs=3)
 
@@ -362,7 +363,7 @@ def test_pytorch_loads_our_cut_tensors(tmp_path):
     import torch as oracle
     import torch.distributed.checkpoint as oracle_dcp
 
-    with limit(110):
+    with limit(PATIENCE):
         mp.spawn(cases.spread_save, (2, str(tmp_path)), nprocs=2)
     loaded = {"rows": oracle.zeros(7, 6), "few": oracle.zeros(2, 6), "epoch": 0}
     oracle_dcp.load(loaded, checkpoint_id=tmp_path / "spread")
