@@ -1,7 +1,7 @@
 """dtypes, the promotion lattice, finfo and iinfo.
 
-A dtype is one of fifteen objects, a float of eight bits, or a name for something rarer. `code` is the compiler's short
-name for it (f32, bf16, c64, ...),
+A dtype is one of fifteen objects, a float of eight bits, or a name for something rarer. `code` is
+the compiler's short name for it (f32, bf16, c64, ...),
 `category` its place among bool < integer < floating < complex, which decides promotion;
 `scalar_name` and `cpp_name` are what PyTorch calls it in its messages.
 """
