@@ -232,6 +232,29 @@ def thread_counts(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+# What keeps PyTorch and its libraries to vectors of so many bits, as FLAMBEAU_VECTOR_BITS keeps us.
+NARROWER = {
+    "128": {
+        "ATEN_CPU_CAPABILITY": "default",
+        "DNNL_MAX_CPU_ISA": "SSE41",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+    },
+    "256": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "DNNL_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    },
+}
+
+
+class Narrow(argparse.Action):
+    """Both packages read these variables when they are imported, which comes after the options."""
+
+    def __call__(self, parser: Any, options: Any, value: Any, option: Any = None) -> None:
+        setattr(options, self.dest, value)
+        os.environ.update(NARROWER[value], FLAMBEAU_VECTOR_BITS=value)
+
+
 def arguments(description: str) -> argparse.ArgumentParser:
     """The options every benchmark takes."""
     parser = argparse.ArgumentParser(description=description)
@@ -239,6 +262,9 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="PATTERN", help="cases that match this")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="spent on each case")
     parser.add_argument("--shared", action="store_true", help="best time of the thread alone")
+    parser.add_argument(
+        "--vector-bits", choices=[*NARROWER], action=Narrow, help="both packages use narrow vectors"
+    )
     return parser
 
 

@@ -19,6 +19,7 @@ from flambeau._dtype import iinfo as iinfo
 from flambeau._dtype import promote_types as promote_types
 from flambeau._dtype import set_default_dtype as set_default_dtype
 from flambeau._layout import Size as Size
+from flambeau._memory_format import LAYOUTS as _LAYOUTS
 from flambeau._memory_format import channels_last as channels_last
 from flambeau._memory_format import channels_last_3d as channels_last_3d
 from flambeau._memory_format import contiguous_format as contiguous_format
@@ -57,6 +58,7 @@ _REGISTERED = (_ops.FAMILIES, _launchers, _members)
 
 __version__ = "0.1.0"
 
+has_lapack, has_mkl, has_openmp, has_spectral = True, False, False, True
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
 get_default_device, get_default_dtype = _devices.default_device, _dtypes.default_dtype
 
@@ -64,6 +66,7 @@ globals().update(_dtypes.BY_NAME)
 globals().update(_dtypes.ALIASES)
 globals().update(_dtypes.WITHOUT_KERNELS)
 globals().update(_SCHEMES)
+globals().update({_kind.name: _kind for _kind in _LAYOUTS})
 globals().update(_legacy.TYPED)
 for _module in (_creation, _random_tensors, _windows, _questions):
     for _name in _module.PUBLIC:
@@ -80,6 +83,7 @@ _SUBPACKAGES = {
     "optim",
     "utils",
     "random",
+    "quasirandom",
     "viz",
     "special",
     "linalg",
@@ -111,6 +115,9 @@ _SUBPACKAGES = {
     "export",
     "_subclasses",
     "_decomp",
+    "_tensor_str",
+    "_utils",
+    "__config__",
     "functional",
     "futures",
     "torch_version",
@@ -122,18 +129,31 @@ _SUBPACKAGES = {
     "library",
     "_higher_order_ops",
     "_ops",
+    "signal",
+    "__future__",
     "ao",
     "quantization",
+    "sparse",
+    "masked",
+    "nested",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "TensorType": "jit.types",
+    "Future": "futures",
+    "_assert_async": "_checks",
     "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
     "cond": "_higher_order_ops",
+    "GradScaler": "amp",
+    "ScriptFunction": "jit",
+    "fork": "jit",
+    "wait": "jit",
+    "from_file": "_tensor.files",
     **dict.fromkeys(
         "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr "
         "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
@@ -148,12 +168,28 @@ _ELSEWHERE = {
         "fused_moving_avg_obs_fake_quant".split(),
         "eager.fake_quantization",
     ),
+    "vmap": "func",
+    **dict.fromkeys(
+        "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
+        "sparse_bsr_tensor sparse_bsc_tensor _sparse_coo_tensor_unsafe".split(),
+        "_sparse.creation",
+    ),
+    **dict.fromkeys(
+        "spmm dsmm smm hspmm sspaddmm _convert_indices_from_coo_to_csr "
+        "_convert_indices_from_csr_to_coo".split(),
+        "_sparse.functions",
+    ),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),
         "fx.experimental.sym_functions",
     ),
 }
+# ops of aten without a row, which PyTorch binds in its namespace as well
+_ATEN = set(
+    "_native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate "
+    "_chunk_cat".split()
+)
 _RANDOM = {
     "Generator",
     "default_generator",
@@ -166,6 +202,8 @@ _RANDOM = {
 
 
 def __getattr__(name):
+    if name == "torch":  # PyTorch's package has itself under this name
+        return _importlib.import_module("flambeau")
     if name in _SUBPACKAGES:
         return _importlib.import_module("flambeau." + name)
     if name in _RANDOM:
@@ -176,6 +214,8 @@ def __getattr__(name):
         value = _importlib.import_module("flambeau.compiler").compile
     elif name in _ELSEWHERE:
         value = getattr(_importlib.import_module("flambeau." + _ELSEWHERE[name]), name)
+    elif name in _ATEN:
+        value = getattr(_namespace_of_ops("aten"), name)
     elif name in ("save", "load"):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):

@@ -104,9 +104,9 @@ class NamedOnly(dtype):
         raise NotImplementedError(f"Tensors of dtype {self} are not implemented in flambeau")
 
 
-def _without_kernels(name, scalar_name):
+def _without_kernels(name, scalar_name, itemsize=1, category=FLOATING):
     self = object.__new__(NamedOnly)
-    self.name, self.itemsize, self.category, self.is_signed = name, 1, FLOATING, True
+    self.name, self.itemsize, self.category, self.is_signed = name, itemsize, category, True
     self.scalar_name, self.cpp_name, self.numpy_name = scalar_name, f"c10::{scalar_name}", "uint8"
     self.rank = len(ALL)
     return self
@@ -146,6 +146,7 @@ WITHOUT_KERNELS = {
     name: _without_kernels(name, name.capitalize())
     for name in (*_EIGHT_BITS, "float8_e8m0fnu", "float4_e2m1fn_x2")
 }
+WITHOUT_KERNELS["complex32"] = _without_kernels("complex32", "ComplexHalf", 4, COMPLEX)
 # quantized dtype -> that of its integers; the last two hold several to a byte
 QUANTIZED = {
     _quantized("qint8", "QInt8", int8): int8,

@@ -103,6 +103,44 @@ class Layout:
         return make_layout, (self.sizes, self.strides, self.dtype, self.device)
 
 
+class SparseLayout(Layout):
+    """The layout of a tensor that has no strides: others hold its elements (flambeau/_sparse/).
+
+    kind: PyTorch's layout, such as sparse_coo. No kernel can be planned for it.
+    """
+
+    __slots__ = ("kind",)
+
+    def __repr__(self):
+        return f"SparseLayout({tuple(self.shape)}, {self.kind}, {self.dtype.name}, {self.device})"
+
+    def __reduce__(self):
+        return sparse_layout, (self.sizes, self.dtype, self.device, self.kind)
+
+
+_sparse: dict = {}  # facts -> sparse layout, by first use
+
+
+def sparse_layout(shape, dtype, device, kind):
+    """The layout of a sparse tensor with these facts."""
+    facts = tuple(shape), dtype, device, kind
+    found = _sparse.get(facts)
+    if found is None:
+        found = _sparse[facts] = _new(SparseLayout)
+        found.shape, found.sizes, found.strides = Size(shape), tuple(shape), None
+        found.dtype, found.device, found.kind = dtype, device, kind
+        found.ndim, found.numel, found.itemsize = len(shape), math.prod(shape), dtype.itemsize
+        found.nbytes = 0
+        found.is_contiguous = found.is_dense = False
+        found.sort = found.pool = None
+        if min(shape, default=0) < 0 or found.numel > errors.LARGEST:
+            del _sparse[facts]
+            raise RuntimeError("numel: integer multiplication overflow")
+        if len(_sparse) > ROOM:
+            del _sparse[next(iter(_sparse))]
+    return found
+
+
 @natively
 def contiguous_strides(shape: tuple):
     """Strides of a dense row-major tensor."""

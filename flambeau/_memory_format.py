@@ -1,4 +1,4 @@
-"""Memory formats and the strided layout, as PyTorch names them."""
+"""Memory formats and layouts (how a tensor holds its elements), as PyTorch names them."""
 
 
 class memory_format:
@@ -26,15 +26,28 @@ preserve_format = _make("preserve_format")
 
 
 class layout:
-    """The kind of storage a tensor has; only strided exists so far."""
+    """The kind of storage a tensor has."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
 
     def __repr__(self):
-        return "torch.strided"
+        return f"torch.{self.name}"
 
     def __reduce__(self):
-        return "strided"
+        return self.name
 
 
-strided = layout()
+def _kind(name):
+    self = object.__new__(layout)
+    self.name = name
+    return self
+
+
+strided = _kind("strided")
+sparse_coo = _kind("sparse_coo")
+sparse_csr = _kind("sparse_csr")
+sparse_csc = _kind("sparse_csc")
+sparse_bsr = _kind("sparse_bsr")
+sparse_bsc = _kind("sparse_bsc")
+jagged = _kind("jagged")
+LAYOUTS = (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)

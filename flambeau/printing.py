@@ -209,7 +209,7 @@ def _rows_text(rows, depth, indent, writer) -> str:
     return "[" + ("," + "\n" * (depth - 1) + inside).join(written) + "]"
 
 
-def _contents(t, indent) -> str:
+def contents(t, indent) -> str:
     """The numbers of a tensor that has some, as text that starts in column `indent`."""
     if t.is_quantized:
         t = t.dequantize()
@@ -227,7 +227,7 @@ def _contents(t, indent) -> str:
 # What the numbers do not tell.
 
 
-def _says_dtype(t) -> bool:
+def says_dtype(t) -> bool:
     """Whether the dtype has to be said, because the numbers alone suggest another one."""
     if t.dtype == _dtype.default_dtype():
         return False
@@ -236,7 +236,7 @@ def _says_dtype(t) -> bool:
     return t.dtype not in (_dtype.int64, _dtype.bool_, _dtype.default_complex())
 
 
-def _grad_suffix(t) -> str | None:
+def grad_suffix(t) -> str | None:
     try:
         node = t.grad_fn
     except RuntimeError:
@@ -259,13 +259,13 @@ def suffixes(t) -> list[str]:
     empty = t.numel() == 0
     if t.is_meta or (t.dim() != 1 if empty else not _options.edgeitems):
         words.append(f"size={tuple(t.shape)}")
-    if _says_dtype(t):
+    if says_dtype(t):
         words.append(f"dtype={t.dtype}")
-    grad = _grad_suffix(t)
+    grad = grad_suffix(t)
     return [*words, grad] if grad else words
 
 
-def _append(text, words, indent) -> str:
+def appended(text, words, indent) -> str:
     """Each word after a comma, on a new line where the current one would get too long."""
     column = len(text) - text.rfind("\n") + 1
     for word in words:
@@ -290,8 +290,8 @@ def tensor_repr(t, *, tensor_contents: str | None = None) -> str:
         elif t.numel() == 0:
             tensor_contents = "[]"
         else:
-            tensor_contents = _contents(t.detach(), len(prefix))
-    text = _append(prefix + tensor_contents, words, len(prefix))
+            tensor_contents = contents(t.detach(), len(prefix))
+    text = appended(prefix + tensor_contents, words, len(prefix))
     is_param = any(base.__name__ == "Parameter" for base in type(t).__mro__)
     if not plain and (is_param or t.__dict__.get("_is_param")):
         return f"Parameter({text})"

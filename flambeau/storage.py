@@ -4,6 +4,7 @@ A storage is shared by a tensor and its views; the version counter lives here an
 writes, so that autograd notices when a saved value has been overwritten.
 """
 
+import importlib
 from typing import Any
 
 from flambeau._device import cpu
@@ -23,8 +24,27 @@ class Storage:
         self.give(self.pointer)
 
 
+class Composed(Storage):
+    """No memory of its own: other tensors hold the elements (sparse tensors, flambeau/_sparse/).
+
+    held: a list with the value that names them, shared by all who look at this tensor.
+    """
+
+    __slots__ = ("held",)
+
+    held: list
+
+
 def _nothing(pointer):
     pass
+
+
+def composed(value):
+    """A storage for a tensor whose elements a value made of other tensors holds."""
+    self = object.__new__(Composed)
+    self.pointer, self.nbytes, self.version = 0, 0, 0
+    self.give, self.owner, self.held = _nothing, None, [value]
+    return self
 
 
 def new_storage(nbytes, device=cpu):
@@ -68,6 +88,10 @@ def root_of(storage):
 
 def twin(storage, version=0):
     """The same memory under a version counter of its own (what x.data gives)."""
+    if type(storage) is Composed:
+        copy = composed(None)
+        copy.held, copy.version = storage.held, version
+        return copy
     root = root_of(storage)
     share(root)
     copy = borrowed_storage(root.pointer, root.nbytes, root)
@@ -113,3 +137,10 @@ def grow_storage(storage, nbytes, device=cpu):
     storage.nbytes, bigger.nbytes = bigger.nbytes, storage.nbytes
     if owner is not None:
         owner.append(bigger)
+
+
+def __getattr__(name):
+    """TypedStorage and UntypedStorage, as users see storages (`_typed_storage.py`)."""
+    if name in ("TypedStorage", "UntypedStorage"):
+        return getattr(importlib.import_module("flambeau._typed_storage"), name)
+    raise AttributeError(f"module 'flambeau.storage' has no attribute '{name}'")

@@ -22,11 +22,12 @@ LAYERS = [
     "codegen runtime _device storage",
     "planning",
     "ops",
-    "_tensor interposing aten eager autograd random printing _typed_storage",
+    "_tensor interposing aten eager autograd transforms random printing _typed_storage _sparse",
     "tracing",
-    "nn optim utils func serialization amp cpu cuda linalg fft special distributions profiler "
-    "testing multiprocessing hub backends functional futures types accelerator mps xpu "
-    "distributed overrides _C _ops library _checks _higher_order_ops _decomp _subclasses",
+    "nn optim utils __future__ __config__ func serialization amp cpu cuda linalg fft signal "
+    "special distributions profiler testing multiprocessing hub backends functional futures types "
+    "accelerator mps xpu distributed sparse masked nested overrides _C _ops library _checks "
+    "_higher_order_ops _decomp _subclasses _utils _tensor_str quasirandom",
     "quantization ao onnx jit fx export compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",
 ]
@@ -49,7 +50,7 @@ HOMES = {
     "ctypes": ["runtime/*.py"],
     "cuda": ["runtime/*.py"],
 }
-NUMPY_FREE = ["ops", "codegen", "_tensor", "eager", "interposing", "aten", "autograd"]
+NUMPY_FREE = ["ops", "codegen", "_tensor", "eager", "interposing", "aten", "autograd", "_sparse"]
 INTERCHANGE = "_tensor.interchange"  # between NumPy and tensors is what it is for
 
 

@@ -488,10 +488,11 @@ def test_who_does_not_end_when_asked_is_killed_after_the_grace_period(caplog):
             pass
     assert 0.4 <= time.monotonic() - began < 20
     assert context.processes[0].exitcode == -signal.SIGKILL
-    assert context.processes[2].exitcode == 0
-    told = [record.getMessage() for record in caplog.records]
+    # Process 2 may still be on its way out when process 1 fails, and is asked to go then.
+    assert context.processes[2].exitcode in (0, -signal.SIGTERM)
     pid = context.pids()[0]
-    assert told == [
+    told = [record.getMessage() for record in caplog.records]
+    assert [line for line in told if f" {pid} " in line] == [
         f"Terminating process {pid} via signal SIGTERM",
         f"Unable to shutdown process {pid} via SIGTERM , forcefully exiting via SIGKILL",
     ]

@@ -1,47 +1,100 @@
 """How many samples of PyTorch's own op database agree: with PyTorch, or on a GPU with the host.
 
 Usage: python tools/op_database.py [--device cpu|cuda] [--beside torch|host] [--dtypes int64,...]
-           [--only PATTERN] [--samples 4] [--gradients] [--part 1/8] [--show 20]
+           [--only PATTERN] [--samples 4] [--gradients] [--part 1/8] [--show 20] [--json FILE]
 
-PyTorch must be installed; its database (`torch.testing._internal`) is read from outside. A sample
-is called with our tensors on `--device`, and its result is compared with PyTorch's on the CPU, or
-with our own there (`--beside host`: what a GPU gets wrong). Ops of the database that have no name
-here, and samples that PyTorch itself refuses, are counted apart. `--part 1/8` takes every eighth
-op, so that several processes can share the work.
+PyTorch must be installed (and `expecttest`, which its database asks for); the database
+(`torch.testing._internal`) is read from outside. A sample is called with our tensors on `--device`,
+and its result is compared with PyTorch's on the CPU, or with our own there (`--beside host`: what a
+GPU gets wrong): value, dtype, shape, and with `--gradients` the gradients. The share that agrees is
+printed, and what differs by op and kind. Samples that PyTorch itself refuses are counted apart, and
+so are those whose difference was judged once (`op_accidents.py` says why); a name that is missing
+here makes all samples of its op differ. `--part 1/8` takes every eighth op, so that several
+processes can share the work; `--join FILE...` adds up what they wrote with `--json`.
 """
 
 import argparse
 import collections
+import json
 import re
 import signal
 import sys
+import types
 import warnings
+from pathlib import Path
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import flambeau
 
-SECONDS = 20  # for one op with one dtype
+sys.path.insert(0, str(Path(__file__).parent))
+import op_accidents
+
+SECONDS = 60  # of processor time for one op with one dtype
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float64": 1e-7, "complex128": 1e-7}
+# Drawn: a sample draws the same numbers in both libraries on the host, not on another device.
 RANDOM = re.compile(
     "bernoulli|cauchy|dropout|exponential|geometric|log_normal|multinomial|normal|rand|uniform|"
-    "empty|svd_lowrank|pca_lowrank|rrelu|new_empty"
+    "svd_lowrank|pca_lowrank|rrelu"
 )
-NOT_UNIQUE = re.compile(r"eig|svd|qr|householder|ormqr|sort$|argsort|topk|lu|ldl|lobpcg|unique")
+EMPTY = re.compile("empty|resize_")  # whatever memory held
+# Results that several answers satisfy; what the database makes of them is unique.
+NOT_UNIQUE = re.compile(r"eig|svd|qr$|householder|ormqr|lu$|ldl|lobpcg|lstsq|pca_lowrank")
+
+
+# Equal elements may come in any order: places are compared in shape and dtype only.
+TIES = re.compile(r"^(topk|kthvalue|sort|argsort|mode|median|nanmedian|unique.*|lu.*)$")
 
 
 class TimeIsUpError(Exception):
     pass
 
 
+def rebound(function, seen=None):
+    """A function of the database that says `torch`, saying flambeau instead."""
+    seen = {} if seen is None else seen
+    if function in seen:
+        return seen[function]
+    space = dict(function.__globals__)
+    copy = types.FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    seen[function] = copy
+    names = set(function.__code__.co_names)
+    for inner in function.__code__.co_consts:
+        if isinstance(inner, types.CodeType):
+            names |= set(inner.co_names)
+    for name in names & set(space):
+        value = space[name]
+        if value is torch:
+            space[name] = flambeau
+        elif isinstance(value, types.FunctionType) and "torch.testing" in value.__module__:
+            space[name] = rebound(value, seen)
+    return copy
+
+
 def ours_of(op):
-    """What the database calls an op, in our namespace; None where there is no such name."""
+    """What the database calls, in our namespace; None where there is no such name."""
+    if isinstance(op.op, types.FunctionType) and "torch.testing" in op.op.__module__:
+        return rebound(op.op)
+    name = op.name.removeprefix("torch.")
+    if getattr(op.op, "__module__", "") == "torch._ops.aten":
+        name = "ops." + str(op.op)
     found = flambeau
-    for word in op.name.split("."):
+    for word in name.split("."):
         found = getattr(found, word, None)
-        if found is None:
-            return getattr(flambeau.Tensor, op.name, None)
+    if not callable(found) or isinstance(found, flambeau.dtype):  # torch.cfloat is no function
+        found = getattr(flambeau.Tensor, op.name, None)
+    return found or getattr(flambeau, getattr(op.op, "__name__", ""), None)
+
+
+def named(path, name):
+    """The same name in our namespace."""
+    found = flambeau
+    for word in [*path.split(".")[1:], name]:
+        found = getattr(found, word)
     return found
 
 
@@ -66,6 +119,15 @@ class Moved:
             return type(value)(map(self, value))
         if isinstance(value, dict):
             return {key: self(item) for key, item in value.items()}
+        if isinstance(value, torch.nn.Module):
+            return twin(value)
+        if isinstance(value, types.BuiltinFunctionType):
+            return getattr(flambeau.nn.functional, value.__name__, None) or getattr(
+                flambeau, value.__name__
+            )
+        if isinstance(value, types.FunctionType | type) and "torch" in value.__module__:
+            ours = "torch.testing" in value.__module__ and isinstance(value, types.FunctionType)
+            return rebound(value) if ours else named(value.__module__, value.__qualname__)
         return value
 
     def tensor(self, value):
@@ -75,7 +137,8 @@ class Moved:
             there = there.view(flambeau.bfloat16)
         else:
             there = flambeau.from_numpy(plain.contiguous().numpy().copy())
-        if not plain.is_contiguous() and plain.numel():
+        apart = all(step or size < 2 for size, step in zip(plain.shape, plain.stride()))
+        if not plain.is_contiguous() and plain.numel() and apart:
             there = flambeau.empty_strided(
                 tuple(plain.shape), plain.stride(), dtype=there.dtype
             ).copy_(there)
@@ -83,6 +146,27 @@ class Moved:
         if self.slopes and value.requires_grad:
             self.leaves.append(there.requires_grad_())
         return there
+
+
+def twin(module):
+    """A copy of one of PyTorch's modules in our classes, with its parameters and settings."""
+    names = [kind.__name__ for kind in type(module).__mro__]
+    ours = getattr(flambeau.nn, next(name for name in names if hasattr(flambeau.nn, name)))
+    copy = ours.__new__(ours)
+    flambeau.nn.Module.__init__(copy)
+    built = Moved("cpu", False)
+    for name, value in vars(module).items():
+        if not name.startswith("_") and name != "training":
+            setattr(copy, name, built(value) if value is not None else None)
+    copy.training = module.training
+    for name, value in module._parameters.items():
+        parameter = None if value is None else flambeau.nn.Parameter(built.tensor(value))
+        copy.register_parameter(name, parameter)
+    for name, value in module._buffers.items():
+        copy.register_buffer(name, None if value is None else built.tensor(value))
+    for name, value in module._modules.items():
+        copy.add_module(name, None if value is None else twin(value))
+    return copy
 
 
 class Kept(Moved):
@@ -95,21 +179,67 @@ class Kept(Moved):
         return there
 
     def __call__(self, value):
-        if isinstance(value, torch.dtype | torch.device | torch.memory_format | torch.layout):
+        kept = torch.dtype | torch.device | torch.memory_format | torch.layout
+        functions = types.FunctionType | types.BuiltinFunctionType
+        if isinstance(value, kept | functions | type | torch.nn.Module):
             return value
         return super().__call__(value)
 
 
-def called(function, sample, moved):
-    """Results and gradients, as flat lists of tensors and other values."""
+class Exact(Kept):
+    """Arguments of PyTorch's in twice the precision."""
+
+    def tensor(self, value):
+        kind = torch.complex128 if value.is_complex() else torch.float64
+        wide = value.is_floating_point() or value.is_complex()
+        there = value.detach().to(kind) if wide else value.detach().clone()
+        if self.slopes and value.requires_grad:
+            self.leaves.append(there.requires_grad_())
+        return there
+
+    def __call__(self, value):
+        if isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex):
+            return torch.complex128 if value.is_complex else torch.float64
+        return super().__call__(value)
+
+
+def flattened(value):
+    """A place of equal elements, without saying which."""
+    return value * 0 if hasattr(value, "dtype") else value
+
+
+def nearer(x, y, exact):
+    """Is x as near to the exact result as y, which was rounded on the way?"""
+    if x is None or y is None or exact is None:
+        return x is y
+    x, y, exact = map(as_torch, (x, y, exact))
+    if not isinstance(exact, torch.Tensor) or not exact.numel():
+        return True
+    kind = torch.complex128 if exact.is_complex() else torch.float64
+    ours, theirs = ((v.to(kind) - exact.to(kind)).abs() for v in (x, y))
+    finite = theirs.isfinite() & ours.isfinite()
+    if (ours.isnan() & ~theirs.isnan()).any() or not finite.any():
+        return not (ours.isnan() & ~theirs.isnan()).any()
+    return bool(ours[finite].max() <= theirs[finite].max() * 1.01 + 1e-12)
+
+
+def called(function, sample, moved, unlike=False):
+    """Results and gradients, as flat lists; unlike: what the database makes of results."""
+    library = torch if isinstance(moved, Kept) else flambeau
+    library.manual_seed(0)
     arguments = moved(sample.input), moved(tuple(sample.args)), moved(sample.kwargs)
-    found = flat(function(arguments[0], *arguments[1], **arguments[2]))
+    found = function(arguments[0], *arguments[1], **arguments[2])
+    process = sample.output_process_fn_grad
+    if unlike and isinstance(process, types.FunctionType) and "torch" in process.__module__:
+        found = process(found) if library is torch else rebound(process)(found)
+    found = flat(found)
     slopes = []
     if moved.slopes and moved.leaves:
         sources = [x for x in found if getattr(x, "requires_grad", False)]
         if sources:
             total = sum((x.abs() if x.dtype.is_complex else x).double().sum() for x in sources)
-            total.backward()
+            if total.requires_grad:
+                total.backward()
             slopes = [leaf.grad for leaf in moved.leaves]
     return found, slopes
 
@@ -157,43 +287,128 @@ def difference(found, wanted, tolerance, unique=True):
 
 def judge(op, sample, settings, dtype):
     """One word for what came of a sample, and more about it."""
-    ours = ours_of(op)
+    ours, slopes = ours_of(op), settings.gradients
+    unlike = bool(NOT_UNIQUE.search(op.name))
     try:
         warnings.simplefilter("ignore")
-        wanted, wanted_slopes = called(op.op, sample, Kept("cpu", settings.gradients))
+        wanted, wanted_slopes = called(op.op, sample, Kept("cpu", slopes), unlike)
     except TimeIsUpError:
         raise
     except Exception as error:  # PyTorch refuses: not a sample for us
         return "refused by PyTorch", str(error)
+    if ours is None:
+        return "no such name", ""
     try:
         if settings.beside == "host":
-            wanted, wanted_slopes = called(ours, sample, Moved("cpu", settings.gradients))
+            wanted, wanted_slopes = called(ours, sample, Moved("cpu", slopes), unlike)
     except TimeIsUpError:
         raise
     except Exception:
         return "not on the host either", ""
     try:
-        found, slopes = called(ours, sample, Moved(settings.device, settings.gradients))
-        tolerance = TOLERANCE.get(dtype, 1e-4)
-        unique = not (NOT_UNIQUE if settings.beside == "torch" else RANDOM).search(op.name)
-        unique = unique and not RANDOM.search(op.name)
-        more = difference(found, wanted, tolerance, unique)
-        if not more and unique:
-            more = difference(
-                [x for x in slopes if x is not None],
-                [x for x in wanted_slopes if x is not None],
-                10 * tolerance,
-            )
-            more = more and f"gradient: {more}"
+        found, slopes = called(ours, sample, Moved(settings.device, slopes), unlike)
+        unique = not EMPTY.search(op.name)
+        unique = unique and not (settings.beside == "host" and RANDOM.search(op.name))
+        if TIES.search(op.name):
+            found, wanted = ([x, *map(flattened, rest)] for x, *rest in (found, wanted))
+            unique = unique and op.name != "argsort"
+        word, more = compared(
+            found, wanted, slopes, wanted_slopes, TOLERANCE.get(dtype, 1e-4), unique
+        )
+        if word in ("values", "gradient") and settings.beside == "torch":
+            exact, exact_slopes = called(op.op, sample, Exact("cpu", settings.gradients), unlike)
+            pairs = (found, wanted, exact), (slopes, wanted_slopes, exact_slopes)
+            if all(map(nearer, *pairs[word == "gradient"])):
+                return "agrees", ""
+        return word, more
     except TimeIsUpError:
         raise
     except Exception as error:
         return "raises", f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-    return ("differs", more) if more else ("agrees", "")
+
+
+def compared(found, wanted, slopes, wanted_slopes, tolerance, unique):
+    """One word for how results and gradients agree, and more about it."""
+    more = difference(found, wanted, tolerance, unique)
+    if more:
+        return more.split(" ")[0].rstrip(":"), more
+    if unique and len(slopes) == len(wanted_slopes):
+        pairs = [(x, y) for x, y in zip(slopes, wanted_slopes, strict=True) if not gone(x, y)]
+        more = difference([x for x, _ in pairs], [y for _, y in pairs], 10 * tolerance)
+    elif unique:
+        more = f"{len(slopes)} for {len(wanted_slopes)}"
+    return ("gradient", more) if more else ("agrees", "")
+
+
+def gone(x, y):
+    """No gradient and a gradient of zeros are alike; PyTorch itself has now one, now the other."""
+    return all(value is None or not as_torch(value).any() for value in (x, y))
 
 
 def late(*_):
     raise TimeIsUpError
+
+
+def counted(settings):
+    """[op, dtype, word, count, more] of the ops of a part, one for each word that a sample got."""
+    part, parts = map(int, settings.part.split("/"))
+    signal.signal(signal.SIGPROF, late)
+    for number, op in enumerate(op_db):
+        if number % parts != part or not re.search(settings.only, op.name):
+            continue
+        name = op.name + (f" ({op.variant_test_name})" if op.variant_test_name else "")
+        for dtype in settings.dtypes.split(","):
+            kind = getattr(torch, dtype)
+            if kind not in op.dtypes:
+                continue
+            counts, notes = collections.Counter(), {}
+            slopes = settings.gradients and op.supports_autograd
+            slopes = slopes and (kind.is_floating_point or kind.is_complex)
+            try:
+                signal.setitimer(signal.ITIMER_PROF, SECONDS)
+                for k, sample in enumerate(op.sample_inputs("cpu", kind, requires_grad=slopes)):
+                    if k >= settings.samples:
+                        break
+                    word, more = judge(op, sample, settings, dtype)
+                    counts[word] += 1
+                    notes.setdefault(word, more)
+            except TimeIsUpError:
+                counts["took too long"] += 1
+            except Exception as error:
+                counts["no samples"] += 1
+                notes["no samples"] = str(error)[:80]
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            for word, count in counts.items():
+                yield [name, dtype, word, count, notes.get(word, "")]
+
+
+APART = ("refused by PyTorch", "no samples", "not on the host either")
+
+
+def told(rows, show):
+    """Print the share that agrees, and what differs."""
+    totals, judged, left = collections.Counter(), collections.Counter(), []
+    for name, dtype, word, count, more in rows:
+        reason = op_accidents.reason(name, dtype, word) if word != "agrees" else None
+        if word not in APART and reason:
+            judged[reason] += count
+            word = "judged"
+        totals[word] += count
+        if word not in (*APART, "agrees", "judged"):
+            left.append((name, dtype, word, count, more))
+    samples = sum(count for word, count in totals.items() if word not in APART)
+    differ = sum(item[3] for item in left)
+    print(", ".join(f"{word}: {count}" for word, count in totals.most_common()))
+    if samples:
+        print(
+            f"{totals['agrees'] / samples:.2%} of {samples} samples agree, "
+            f"{(samples - differ) / samples:.2%} with those that were judged"
+        )
+    for reason, count in judged.most_common():
+        print(f"  judged, {count}: {reason}")
+    for name, dtype, word, count, more in sorted(left, key=lambda item: -item[3])[:show]:
+        print(f"  {count} x {name} {dtype}: {word}{': ' if more else ''}{more}")
 
 
 def main():
@@ -206,42 +421,20 @@ def main():
     parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--show", type=int, default=40)
+    parser.add_argument("--json", help="write what was counted to this file, a line each")
+    parser.add_argument("--join", nargs="+", help="files written with --json; nothing is run")
     settings = parser.parse_args()
-    part, parts = map(int, settings.part.split("/"))
-    signal.signal(signal.SIGALRM, late)
-    counts, complaints = collections.Counter(), {}
-    for number, op in enumerate(op_db):
-        if number % parts != part or not re.search(settings.only, op.name):
-            continue
-        if ours_of(op) is None:
-            counts["ops without a name here"] += 1
-            complaints.setdefault(op.name, "no such name")
-            continue
-        for dtype in settings.dtypes.split(","):
-            kind = getattr(torch, dtype)
-            if kind not in op.dtypes:
-                continue
-            slopes = settings.gradients and op.supports_autograd and kind.is_floating_point
-            try:
-                signal.alarm(SECONDS)
-                for k, sample in enumerate(op.sample_inputs("cpu", kind, requires_grad=slopes)):
-                    if k >= settings.samples:
-                        break
-                    word, more = judge(op, sample, settings, dtype)
-                    counts[word] += 1
-                    if word in ("raises", "differs"):
-                        complaints.setdefault(f"{op.name} {dtype}", more)
-            except TimeIsUpError:
-                counts["took too long"] += 1
-                complaints.setdefault(f"{op.name} {dtype}", "took too long")
-            except Exception as error:
-                counts["no samples"] += 1
-                complaints.setdefault(f"{op.name} {dtype}", f"no samples: {str(error)[:80]}")
-            finally:
-                signal.alarm(0)
-    print(", ".join(f"{word}: {count}" for word, count in counts.most_common()))
-    for name, more in list(complaints.items())[: settings.show]:
-        print(f"  {name}: {more}")
+    if settings.join:
+        lines = [line for file in settings.join for line in Path(file).read_text().splitlines()]
+        rows = [json.loads(line) for line in lines]
+    else:
+        rows = []
+        with open(settings.json, "w") if settings.json else open("/dev/null", "w") as file:
+            for row in counted(settings):
+                rows.append(row)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+    told(rows, settings.show)
     return 0
 
 

@@ -186,7 +186,7 @@ def _normalised(input, weight, bias, running_mean, running_var, training, moment
     """(result, mean, 1/deviation) without writing to what runs."""
     if training:
         dims = [d for d in range(input.ndim) if d != 1]
-        mean, var = _moments(input, dims)
+        mean, var = _moments(input.detach(), dims)
         result = F.batch_norm(input, None, None, weight, bias, True, momentum, eps)
         return result, mean, (var + eps).rsqrt()
     result = F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
@@ -253,8 +253,8 @@ def flash_attention(
 
 @op("_safe_softmax")
 def safe_softmax(self: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    result = flambeau.softmax(self, dim, dtype=dtype)
     blocked = self.eq(float("-inf")).all(dim, keepdim=True)
+    result = flambeau.softmax(self.masked_fill(blocked, 0.0), dim, dtype=dtype)
     return result.masked_fill(blocked, 0.0)
 
 

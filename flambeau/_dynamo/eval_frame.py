@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from flambeau import compiler
 from flambeau._dynamo import config, marks, surroundings
 from flambeau._dynamo.backends import lookup_backend
 from flambeau._dynamo.settings import Settings, generations
@@ -32,6 +33,7 @@ def _settings(backend, fullgraph, dynamic, mode, options):
     if mode is not None and mode not in _MODES:
         known = ", ".join(repr(m) for m in _MODES)
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: [{known}]")
+    backend = compiler.get_default_backend() if backend is None else backend
     lookup_backend(backend)
     return Settings(backend, fullgraph, dynamic, dict(options or _MODES[mode or "default"]))
 
@@ -41,7 +43,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: Any = "inductor",
+    backend: Any = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
@@ -53,7 +55,8 @@ def compile(
         dynamic: True takes all sizes as varying from the start, False none; by default those that
             were seen to change.
         backend: a name of `torch._dynamo.list_backends()`, or a function that takes a GraphModule
-            and example inputs and returns a function of tensors.
+            and example inputs and returns a function of tensors; by default that of
+            `torch.compiler.set_default_backend`.
         mode, options: for the backend.
         disable: give back the function as it is.
     """
@@ -122,7 +125,7 @@ def _calling(function):
 
 def compiled_call(module: Module, **options: Any) -> Callable:
     """What `Module.compile` puts in place of a module's call."""
-    chosen = {"backend": "inductor", "fullgraph": False, "dynamic": None, "mode": None}
+    chosen = {"backend": None, "fullgraph": False, "dynamic": None, "mode": None}
     settings = _settings(**{**chosen, "options": None, **options})
     return lambda *args, **kwargs: settings.run_module(module, args, kwargs)
 

@@ -26,6 +26,7 @@ from flambeau._dynamo.utils import counters
 from flambeau._tensor import Tensor
 from flambeau.amp.autocast_mode import preserved_autocast
 from flambeau.autograd.grad_mode import modes
+from flambeau.codegen.texts import code_of
 from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
 from flambeau.fx.graph_module import GraphModule
 from flambeau.nn.modules.module import Module
@@ -318,7 +319,7 @@ class EntryMaker:
         filename = f"<compiled {self.fn.__qualname__} {next(_serial)}>"
         linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
         space = dict(guards.constants)
-        exec(compile(text, filename, "exec"), space)
+        exec(code_of(text, filename), space)
         entry = space["entry"]
         entry.circumstances, entry.varies = tuple(guards.facts), varies
         self.settings.tell_guards(guards.lines)

@@ -8,6 +8,7 @@ import __future__
 
 import ast
 import functools
+import itertools
 import linecache
 import types
 from typing import Any
@@ -49,6 +50,7 @@ class Names:
         self.nonlocals: set[str] = set()
 
 
+TRIES = 8  # places where a function may end
 _programs: dict[types.CodeType, Program] = {}
 
 
@@ -71,12 +73,45 @@ def _find(code, function):
         same = _same_but_for_assertions if _is_rewritten(function) else _same
         if not any(same(code, found) for found in _codes_of(code.co_filename, text).get(place, ())):
             raise Break(f"the text of {code.co_qualname} is not what its code was made of")
+    elif (node := _own_tree(code, lines)) is not None:
+        return Program(node, code.co_filename, code.co_flags & _FUTURES, code.co_freevars)
     nodes = _functions_of(code.co_filename, text).get(place, ())
     if code.co_name == "<lambda>":
         nodes = [node for node in nodes if _is_within(code, node.body)]
     if len(nodes) != 1:
         raise Break(f"there are several functions where {code.co_qualname} is")
     return Program(nodes[0], code.co_filename, code.co_flags & _FUTURES, code.co_freevars)
+
+
+def _own_tree(code, lines):
+    """The tree of a function's own lines, without parsing the file; None if that is not enough.
+
+    A function ends before a line that is indented no more than its first one, unless that belongs
+    to its head or to a text of several lines: then what is there so far is no program.
+    """
+    first = code.co_firstlineno - 1
+    indent = _indent(lines[first])
+    wrap = ["if 1:\n"] if indent else []
+    ends = (k for k in range(first + 1, len(lines)) if _is_end(lines[k], indent))
+    for end in itertools.islice(itertools.chain(ends, [len(lines)]), TRIES):
+        try:
+            (node,) = ast.parse("".join([*wrap, *lines[first:end]])).body
+        except (SyntaxError, ValueError):
+            continue
+        found: Any = node.body[0] if isinstance(node, ast.If) else node
+        if not isinstance(found, ast.FunctionDef) or found.name != code.co_name:
+            return None
+        ast.increment_lineno(found, first - len(wrap))
+        return found
+    return None
+
+
+def _indent(line):
+    return len(line) - len(line.lstrip())
+
+
+def _is_end(line, indent):
+    return bool(line.strip()) and _indent(line) <= indent and not line.lstrip().startswith("#")
 
 
 def _is_within(code, node):

@@ -5,6 +5,8 @@ from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import (
     channels_last,
     contiguous_format,
+    sparse_coo,
+    sparse_csr,
     strided,
 )
 from flambeau._tensor import Tensor, interchange, make_tensor
@@ -184,15 +186,18 @@ def is_cpu(self):
     return self._layout.device.type == "cpu"
 
 
-for _name in (
-    "is_sparse",
-    "is_sparse_csr",
-    "is_mkldnn",
-    "is_mps",
-    "is_xpu",
-    "is_nested",
-):
+for _name in ("is_mkldnn", "is_mps", "is_xpu", "is_nested"):
     PROPERTIES[_name] = property(lambda self: False)
+
+
+@prop
+def is_sparse(self):
+    return layout_of(self) is sparse_coo
+
+
+@prop
+def is_sparse_csr(self):
+    return layout_of(self) is sparse_csr
 
 
 @prop
@@ -223,9 +228,12 @@ METHODS.update(
 )
 
 
-@prop
-def layout(self):
-    return strided
+def layout_of(t):
+    """How a tensor holds its elements: strided, or the kind of a sparse layout."""
+    return strided if t._layout.strides is not None else t._layout.kind
+
+
+PROPERTIES["layout"] = property(lambda self: layout_of(self))
 
 
 @prop

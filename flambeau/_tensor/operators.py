@@ -127,6 +127,8 @@ def sum_to_size(self, *size):
     extra = len(shape) - len(size)
     if extra < 0 or any(n not in (1, s) for n, s in zip(size, shape[extra:])):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
+    if not size:  # also of a single bool, which then counts
+        return self.sum()
     dims = list(range(extra)) + [
         extra + k for k, n in enumerate(size) if n == 1 and shape[extra + k] != 1
     ]

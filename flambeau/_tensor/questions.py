@@ -190,8 +190,11 @@ def typename(obj):
     return kind.__qualname__ if home in (None, "builtins") else f"{home}.{kind.__qualname__}"
 
 
+_warn_only = False  # what the program said: kernels here never have a reason to warn
+
+
 def is_deterministic_algorithms_warn_only_enabled():
-    return False
+    return _warn_only
 
 
 def are_deterministic_algorithms_enabled():
@@ -200,7 +203,46 @@ def are_deterministic_algorithms_enabled():
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Our own kernels always are; libraries of GPUs are told."""
+    global _warn_only
     switches.change(exact=bool(mode))
+    _warn_only = bool(mode and warn_only)
+
+
+_DEBUG_MODES = ("default", "warn", "error")
+
+
+def get_deterministic_debug_mode():
+    """0, 1 (warn) or 2 (raise) where an algorithm is not deterministic."""
+    return 0 if not switches.exact else 1 if _warn_only else 2
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """use_deterministic_algorithms, as one number or word."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _DEBUG_MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+                f"{debug_mode}"
+            )
+        debug_mode = _DEBUG_MODES.index(debug_mode)
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def init_num_threads():
+    """Nothing to do: the pool starts with the first large kernel."""
+
+
+def detach_copy(input, *, out=None):
+    """A copy without a history."""
+    asked_tensor("detach_copy", input)
+    found = input.detach().clone()
+    return found if out is None else out._resize_output(found.shape).copy_(found)
 
 
 def set_flush_denormal(mode):

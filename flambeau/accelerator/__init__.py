@@ -66,6 +66,10 @@ current_stream, set_stream = _same("current_stream"), _same("set_stream")
 synchronize, empty_cache = _same("synchronize"), _same("empty_cache")
 memory_allocated, max_memory_allocated = _same("memory_allocated"), _same("max_memory_allocated")
 memory_stats, reset_peak_memory_stats = _same("memory_stats"), _same("reset_peak_memory_stats")
+memory_reserved, max_memory_reserved = _same("memory_reserved"), _same("max_memory_reserved")
+reset_accumulated_memory_stats = _same("reset_accumulated_memory_stats")
+get_memory_info = _same("mem_get_info", "get_memory_info")
+get_device_capability = _same("get_device_capability")
 
 
 def get_device_module(device: Any = None) -> ModuleType:

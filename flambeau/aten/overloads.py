@@ -212,7 +212,7 @@ class OpOverloadPacket:
 def _aten_function(name, overload=""):
     """The function of an op of aten that takes arguments as its schema says."""
     # written in the public API, they load when an op is first called by its own name
-    functions = importlib.import_module("flambeau._decomp.functions").FUNCTIONS
+    functions = importlib.import_module("flambeau._decomp.functions_private").FUNCTIONS
     found = functions.get(f"{name}.{overload}") or functions.get(name) or _function(name)
     if found is None and name.endswith("_") and schemas_of(name):
         found = _in_place(_aten_function(name[:-1], overload))

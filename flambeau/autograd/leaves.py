@@ -69,8 +69,8 @@ def accumulate(leaf, grad, create_graph):
         old = leaf._grad
         if old is None:
             leaf._grad = _own(leaf, grad, create_graph)
-        elif create_graph:
-            leaf._grad = old + grad
+        elif create_graph or (old._layout.strides is None and grad._layout.strides is not None):
+            leaf._grad = old + grad if old._layout.strides is not None else grad + old
         else:
             old.add_(grad)
     if extra is not None:
@@ -103,6 +103,8 @@ OWN_REFERENCES = _probe_hand_over({0: [None, object(), False]}, 0, False)
 
 def _own(leaf, grad, create_graph):
     """The first gradient is kept, not copied, unless somebody else may see its memory."""
+    if grad._layout.strides is None:  # sparse: it says itself whose memory it has
+        return grad if create_graph else grad.detach()
     # references: those of the calls that led here and getrefcount's own
     if grad._view is not None:
         shared = sys.getrefcount(grad._storage) > 3 or sys.getrefcount(grad._view.base) > 2

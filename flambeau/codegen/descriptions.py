@@ -241,6 +241,7 @@ class Convolution(NamedTuple):
     a_group: Word = 0
     a_m: Word = 0
     a_c: Word = 0
+    a_pair: Word = 0  # bytes between the two weights of a word
     has_bias: Word = 0
     in_order: Word = 0
     # scratch and tables
@@ -500,6 +501,18 @@ class Bags(NamedTuple):
     rows: Word
     padding: Word
     listed: Word  # how many offsets there are, or how long every bag is if there are none
+
+
+class RowsProduct(NamedTuple):
+    """A sparse matrix by rows, times a dense one."""
+
+    chunks: Word
+    rows: Word
+    places: Word
+    columns: Word
+    per_chunk: Word
+    stride: Word  # bytes from row to row of the dense matrix
+    high: Word  # rows of the dense matrix
 
 
 class BagDots(NamedTuple):

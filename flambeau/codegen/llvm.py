@@ -335,7 +335,8 @@ def scatter(fn, value, pointers, mask):
     )
 
 
-def masked_load(fn, pointer, type, mask):
+def masked_load(fn, pointer, type, mask, is_cut=False):
+    """Lanes that are on, zeros elsewhere; is_cut: are some known to be off?"""
     if mask is None:
         return fn.load(pointer, type)
     align = V(fn, "i32", str(bytes_of(element(type))))
@@ -345,7 +346,7 @@ def masked_load(fn, pointer, type, mask):
     def masked():
         return fn.call(name, type, pointer, align, mask, zero, pure=False)
 
-    if _masks_are_cheap():
+    if is_cut or masks_are_cheap():
         return masked()
     return fn.if_else(fn.all(mask), lambda: fn.load(pointer, type), masked)
 
@@ -359,12 +360,12 @@ def masked_store(fn, value, pointer, mask):
     def masked():
         fn.call(name, "void", value, pointer, align, mask)
 
-    if _masks_are_cheap():
+    if masks_are_cheap():
         return masked()
     return fn.if_else(fn.all(mask), lambda: fn.store(value, pointer), masked)
 
 
-def _masks_are_cheap():
+def masks_are_cheap():
     """Does masked access cost no more than any other? Else whole vectors should do without."""
     return current().vector_bytes == 64
 

@@ -89,6 +89,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def host_features():
+    """What the processor can do, by LLVM's names."""
+    return dict(host().features)
+
+
 def host():
     global _host
     if _host is None:

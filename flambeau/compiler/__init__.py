@@ -21,13 +21,22 @@ __all__ = [
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
+    "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe",
+    "nested_compile_region",
     "nonstrict_trace",
     "reset",
+    "set_default_backend",
+    "set_enable_guard_collectives",
     "set_stance",
+    "skip_all_guards_unsafe",
+    "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe",
     "skip_guard_on_inbuilt_nn_modules_unsafe",
     "substitute_in_graph",
     "wrap_numpy",
@@ -76,6 +85,57 @@ class set_stance:
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries: Any) -> list[bool]:
     """A filter of guards that keeps them all: none is left out here."""
     return [True for _ in guard_entries]
+
+
+def _keeping(name: str, doc: str) -> Any:
+    """A filter of guards. Left-out guards are quicker to check elsewhere; here all are kept."""
+
+    def keep(guard_entries: Any) -> list[bool]:
+        return [True for _ in guard_entries]
+
+    keep.__name__ = keep.__qualname__ = name
+    keep.__doc__ = doc
+    return keep
+
+
+skip_guard_on_all_nn_modules_unsafe = _keeping(
+    "skip_guard_on_all_nn_modules_unsafe", "Modules do not change, a program says."
+)
+skip_guard_on_globals_unsafe = _keeping(
+    "skip_guard_on_globals_unsafe", "Globals do not change, a program says."
+)
+skip_all_guards_unsafe = _keeping("skip_all_guards_unsafe", "Nothing changes, a program says.")
+keep_tensor_guards_unsafe = _keeping(
+    "keep_tensor_guards_unsafe", "Only tensors change, a program says."
+)
+keep_portable_guards_unsafe = _keeping(
+    "keep_portable_guards_unsafe", "Guards that other processes can check."
+)
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """A function that is compiled once and called many times; here like any other."""
+    return fn if fn is not None else lambda function: function
+
+
+_default_backend: Any = "inductor"
+
+
+def get_default_backend() -> Any:
+    """The backend of `torch.compile` where none is given."""
+    return _default_backend
+
+
+def set_default_backend(backend: Any) -> None:
+    global _default_backend
+    if not isinstance(backend, str) and not callable(backend):
+        raise TypeError(f"backend must be a string or a callable, got {type(backend).__name__}")
+    _default_backend = backend
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Should ranks agree on whether to compile? Off here: each compiles for itself."""
+    return False
 
 
 def wrap_numpy(fn: Any) -> Any:

@@ -1,7 +1,7 @@
 """Which of its addresses a kernel only reads.
 
 A kernel that is not in the table counts as one that writes to all memory it is given. So does an
-address that stands in the words of a description.
+address that stands in the words of a description, unless the table names those words.
 """
 
 from typing import Any
@@ -28,11 +28,24 @@ def _row_program(key):
     return range(1 + first, 1 + len(operands))
 
 
+def _walk(key):
+    """A table, a list and indices: which of the first two is read?"""
+    mode, _, indices, *_ = key
+    return (1 if mode == "read" else 2, *range(3, 3 + indices))
+
+
+def _scan(key):
+    targets = len(key[2])
+    return (1 + targets, 2 + targets)
+
+
 # by file and function of the builder: places among the arguments, the description is number 0
 READS: dict = {
     "attention:build": range(3, 6),  # query, key, value
     "attention_backward:build": range(4, 10),  # and result, logarithms, gradient
     "conv:build": range(2, 5),  # input, weight, bias
+    "conv_depthwise:build": range(2, 5),
+    "conv_depthwise:build_weight": (2, 3),
     "conv_panels:build": (2,),
     "conv_weight:build": (2, 3),
     "conv_weight:build_gathering": (2,),
@@ -45,6 +58,10 @@ READS: dict = {
     "embedding:build_linked_sum": range(2, 7),
     "embedding:build_lookup": (2, 3),
     "gemm:build": (2, 3, *range(6, 16)),  # matrices and addends
+    "indexing:build_walk": _walk,
+    "joining:build_join": (2,),  # words with the addresses of what is joined
+    "losses:build_total": lambda key: range(2, 2 + len(key[0].inputs)),
+    "padding:build_pad": (2,),
     "pooling:build_largest": (3,),
     "pooling:build_largest_backward": (2, 3),
     "pooling_means:build_mean": (2,),
@@ -60,7 +77,15 @@ READS: dict = {
     "rows_columns:build_tally_totals": lambda key: range(1 + key[1], 1 + 2 * key[1]),
     "rows_cross_entropy:build_cross_entropy": range(4, 7),  # scores, classes, weights
     "rows_cross_entropy:build_cross_entropy_backward": range(2, 7),
+    "rows_cross_entropy:build_nll_loss": range(4, 7),
+    "rows_cross_entropy:build_nll_loss_backward": range(2, 6),
     "rows_cross_entropy:build_total": (3,),
+    "sampling:build_bernoulli": (),
+    "sampling:build_bernoulli_from": (2,),
+    "sampling:build_normal": (),
+    "sampling:build_uniform": (),
+    "scans:build_scan_columns": _scan,
+    "scans:build_scan_rows": _scan,
 }
 
 
@@ -70,6 +95,21 @@ def builder_of(definition: int) -> str:
     if found is None:
         return ""
     return f"{found[0].__module__.rpartition('.')[2]}:{found[0].__name__}"
+
+
+def is_known(definition: int) -> bool:
+    """Does a kernel write to nothing but the addresses that `only_read` leaves over?
+
+    Such kernels tell Python nothing but complaints: a recording need not run them.
+    """
+    if not kernels.runtime_of(definition).is_host:
+        return False
+    return definition in kernels.nests or builder_of(definition) in READS
+
+
+def surely_writes(definition: int) -> bool:
+    """Does a kernel write to all addresses that `only_read` leaves over?"""
+    return definition in kernels.nests or builder_of(definition) == "row_programs:build"
 
 
 def only_read(launch: Any) -> Any:

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from flambeau.codegen import scalar
 from flambeau.compiler.expressions import exchanged
 from flambeau.compiler.fusing import COST, Group, Operand, is_flat, spread
 from flambeau.compiler.plan import Plan
@@ -68,13 +67,15 @@ class Again:
     def has(self, o: Operand, sizes: tuple) -> bool:
         return self._flat(o, sizes) in self.origins
 
-    def value(self, o: Operand, sizes: tuple, value_of: Any, numbers: list) -> Any:
-        """The value of an operand from that of others; None if it is there to be loaded."""
+    def value(self, o: Operand, sizes: tuple, value_of: Any, numbers: Any, memo: dict) -> Any:
+        """The value of an operand from that of others; None if it is there to be loaded.
+
+        numbers: `Numbers` of the kernel; memo: what it computes again already.
+        """
         found = self.origins.get(self._flat(o, sizes))
         if found is None:
             return None
         known, expression = found
-        exchange: dict = {}
 
         def leaf(e):
             operand = known.kept.get(id(e))
@@ -84,13 +85,10 @@ class Again:
             if operand is not None:
                 return value_of(spread(operand, known.group.sizes, sizes))
             if e.op == "argument":
-                kind, number = known.numbers[id(e)]
-                fresh = scalar.Expr("argument", (), e.type)
-                numbers.append((kind, number, fresh))
-                return fresh
+                return numbers.value(*known.numbers[id(e)])
             return None
 
-        return exchanged(expression, exchange, leaf)
+        return exchanged(expression, memo.setdefault(id(known), {}), leaf)
 
 
 class _Known:

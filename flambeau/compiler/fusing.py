@@ -12,6 +12,7 @@ Of other kernels only the blocks that they are given are known, and which of the
 """
 
 import math
+import struct
 from typing import Any, NamedTuple
 
 from flambeau.codegen import scalar
@@ -50,6 +51,24 @@ class Load:
 
     def __init__(self, operand, expression):
         self.operand, self.expression = operand, expression
+
+
+class Numbers:
+    """Numbers of a joined kernel. Those that are alike are one argument, so that what is computed
+    from them twice is one expression, too, and vectors of them stay in registers.
+    """
+
+    def __init__(self):
+        self.found: list = []  # (kind, number, expression)
+        self._known: dict = {}
+
+    def value(self, kind, number):
+        key = kind, struct.pack("d", number) if kind == "f" else number
+        value = self._known.get(key)
+        if value is None:
+            value = self._known[key] = scalar.Expr("argument", (), "f64" if kind == "f" else "i64")
+            self.found.append((kind, number, value))
+        return value
 
 
 class Other:
@@ -130,12 +149,14 @@ class Group:
         """
         state: dict = {}
         loads: list = []
-        numbers: list = []
+        numbers = Numbers()
+        memo: dict = {}
 
         def value_of(o):
             value = state.get(o)
             if value is None:
-                value = None if again is None else again.value(o, self.sizes, value_of, numbers)
+                if again is not None:
+                    value = again.value(o, self.sizes, value_of, numbers, memo)
                 if value is None:
                     value = scalar.Expr("argument", (), compute_type(o.code))
                     loads.append(Load(o, value))
@@ -144,14 +165,11 @@ class Group:
 
         for _, nest, outs, ins, given in self.members:
             exchanged = [value_of(o) for o in ins]
-            for kind, number in zip(nest.scalars, given):
-                value = scalar.Expr("argument", (), "f64" if kind == "f" else "i64")
-                numbers.append((kind, number, value))
-                exchanged.append(value)
+            exchanged += [numbers.value(kind, n) for kind, n in zip(nest.scalars, given)]
             found = substituted(nest.values, exchanged)
             for o, value in zip(outs, found):
                 state[o] = scalar.narrowed(value, o.code) if o.code in HALVES else value
-        return state, loads, numbers
+        return state, loads, numbers.found
 
     def ready(self, live, again=None):
         """The work of all members. live(block): is what was written there read later?"""

@@ -11,12 +11,15 @@ LINE = 64  # bytes
 
 
 class Returned:
-    """Takes blocks of a pool back while somebody records; they reach the pool when that is over."""
+    """Takes blocks of a pool back while somebody records; they reach the pool when that is over.
 
-    __slots__ = ("pool", "blocks", "is_over")
+    untouched: nothing was ever written to them, so others are to be handed out before them.
+    """
 
-    def __init__(self, pool):
-        self.pool, self.blocks, self.is_over = pool, [], False
+    __slots__ = ("pool", "blocks", "is_over", "untouched")
+
+    def __init__(self, pool, untouched=False):
+        self.pool, self.blocks, self.is_over, self.untouched = pool, [], False, untouched
         pool.give = self
 
     def __call__(self, start):
@@ -28,7 +31,10 @@ class Returned:
         handed = []
         while self.blocks:
             handed.append(self.blocks.pop())
-        self.pool.extend(handed)
+        if self.untouched:
+            self.pool[:0] = handed
+        else:
+            self.pool.extend(handed)
         return handed
 
     def end(self):

@@ -6,6 +6,7 @@ from flambeau.compiler.fusing import Group, Other, extent, grouped, is_flat
 from flambeau.compiler.joining import joined
 from flambeau.runtime.cpu import words_of
 
+LOWEST = 1 << 32  # integers below this are no addresses
 UNKNOWN = ("unknown", 0)  # the block of memory that nobody knows
 
 
@@ -19,9 +20,11 @@ class Plan:
         def blocks_of(launch, without=()):
             numbers = []
             for k, a in enumerate(launch.arguments):
+                if k in without:
+                    continue
                 if type(a) is bytes:
-                    numbers += words_of(a)
-                elif type(a) is int and k not in without:
+                    numbers += [n for n in words_of(a) if n >= LOWEST]
+                elif type(a) is int and a >= LOWEST:
                     numbers.append(a)
             return {block for n in numbers if (block := block_of(n)) not in (None, UNKNOWN)}
 

@@ -15,12 +15,15 @@ from flambeau import autograd
 from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
+from flambeau.codegen.texts import code_of
 from flambeau.compiler.lifetimes import padded
 from flambeau.compiler.recording import Spoiled, plain_bytes
 from flambeau.eager.copying import filled
+from flambeau.runtime.allocator import room_in
 from flambeau.runtime.switches import switches
 
 _numbers = itertools.count(1)
+LARGE = 1 << 17  # bytes from which a block is taken from a pool, which costs a microsecond
 
 
 def failed(status: Any) -> None:
@@ -37,10 +40,11 @@ class Memory:
     """Where the results of a recording lie, and how fresh memory is handed out at a replay.
 
     A fresh block that is one result, as a whole, becomes a tensor of its layout (`whole`: block ->
-    number of the result). All others lie in one piece of plain bytes, at `places`.
+    number of the result). If `apart`, other large ones are plain bytes of their own, which pools
+    hold from earlier calls (`alone`); all others lie in one piece of plain bytes, at `places`.
     """
 
-    def __init__(self, run, results):
+    def __init__(self, run, results, apart=False):
         count = len(run.bases)
         self.count, self.arena, self.gpu = count, run.arena, run.gpu
         self.found = [None if r is None else run.find(r) for r in results]
@@ -67,9 +71,14 @@ class Memory:
                     self.whole.setdefault(base - count, k)
         touched = {base - count for base, *_ in run.moves()} | self.used
         self.places: dict = {}
+        self.alone: dict = {}  # block -> layout
         self.size = 0
         for which, block in enumerate(run.fresh):
-            if which in touched and which not in self.whole:
+            if which not in touched or which in self.whole:
+                continue
+            if apart and run.gpu is None and block.size >= LARGE:
+                self.alone[which] = plain_bytes(room_in(block.size))
+            else:
                 self.places[which] = self.size
                 self.size += padded(block.size)
 
@@ -81,7 +90,7 @@ class Backward:
         self.run, self.found = run, found
         self.layouts = [g._layout for g in grads]
         self.used = {base for base, *_ in run.moves()}
-        self.memory = Memory(run, found)
+        self.memory = Memory(run, found, apart=True)
         self.used |= {place.base for place in self.memory.found if place is not None}
 
 
@@ -90,8 +99,8 @@ class Entry:
 
     def __init__(self, plain, run, leaves, outs, wants, written, backward, kept=None):
         self.written = written
-        memory = Memory(run, outs)
-        self.tape = run.tape(list(memory.whole), memory.places)
+        memory = Memory(run, outs, apart=True)
+        self.tape = run.tape([*memory.whole, *memory.alone], memory.places)
         self.text = _Text(plain, leaves, outs, memory, self.tape, written, kept)
         if backward is not None:
             again = None if written or run.draws() else plain
@@ -156,6 +165,9 @@ class _Text:
             layout = self.given(outs[number]._layout)
             lines.append(f"o{number} = {_fresh(memory, layout, len(bases))}")
             bases.append(f"o{number}")
+        for which, layout in memory.alone.items():
+            lines.append(f"a{which} = fresh({self.given(layout)})")
+            bases.append(f"a{which}")
         if memory.size:
             rest = plain_bytes(memory.size, memory.arena.place)
             lines.append(f"rest = {_fresh(memory, self.given(rest), len(bases))}")
@@ -197,13 +209,17 @@ class _Text:
         if which in self.memory.whole:
             whole = self.memory.whole[which]
             return f"make({layout}, o{whole}._storage, {place.offset})"
+        if which in self.memory.alone:
+            return f"make({layout}, a{which}._storage, {place.offset})"
         return f"make({layout}, rest._storage, {self.memory.places[which] + place.offset})"
 
     def record(self, wants, way):
         """Lines that make the node: where gradients go, what the way back needs, its versions."""
         edges = "".join(f"edge_of(x{k}), " for k, wanted in enumerate(wants) if wanted)
         inputs = [f"x{k}" for k in way.inputs]
-        kept = [f"o{self.memory.whole[which]}._storage" for which in way.kept]
+        whole = self.memory.whole
+        names = [f"o{whole[which]}" if which in whole else f"a{which}" for which in way.kept]
+        kept = [f"{name}._storage" for name in names]
         held = [*inputs, *kept, "rest._storage" if self.memory.size else "None"]
         held.append(f"({_tuple(self.names)})")
         held.append(f"({_tuple(f'{x}._storage.version' for x in self.names)})")
@@ -250,7 +266,7 @@ class CompiledNode(Node):
 class Way:
     """The way back of an entry: its tape, what it is given, and what comes of it.
 
-    Bases of the tape are the inputs that it reads, whole results of the way there that it reads,
+    Bases of the tape are the inputs that it reads, whole blocks of the way there that it reads,
     the rest of the way there, the gradients, then fresh memory of its own.
     """
 
@@ -259,8 +275,9 @@ class Way:
         used, own = backward.used, backward.memory
         self.arena, self.gpu, self.one = own.arena, own.gpu, None
         self.inputs = [k for k in range(count) if k in used]
-        self.kept = [which for which in memory.whole if count + which in used]
-        self.kept_layouts = [outs[memory.whole[which]]._layout for which in self.kept]
+        layouts = {which: outs[k]._layout for which, k in memory.whole.items()} | memory.alone
+        self.kept = [which for which in layouts if count + which in used]
+        self.kept_layouts = [layouts[which] for which in self.kept]
         self.has_rest, self.layouts = bool(memory.size), backward.layouts
         rest = len(self.inputs) + len(self.kept)
         first = rest + self.has_rest
@@ -272,12 +289,14 @@ class Way:
         for k in range(len(self.layouts)):
             number[own.count - len(self.layouts) + k] = first + k, 0
         mine = first + len(self.layouts)
-        self.tape = backward.run.tape(list(own.whole), own.places, number, mine)
-        for k, which in enumerate(own.whole):
+        pieces = [*own.whole, *own.alone]
+        self.tape = backward.run.tape(pieces, own.places, number, mine)
+        for k, which in enumerate(pieces):
             number[own.count + which] = mine + k, 0
         for which, at in own.places.items():
-            number[own.count + which] = mine + len(own.whole), at
+            number[own.count + which] = mine + len(pieces), at
         fresh = [backward.found[k]._layout for k in own.whole.values()]
+        fresh += own.alone.values()
         if own.size:
             fresh.append(plain_bytes(own.size, own.arena.place))
         results = []
@@ -406,7 +425,7 @@ def compiled(name, parameters, lines, space):
     text = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
     title = f"<compiled program {next(_numbers)}>"
     linecache.cache[title] = (len(text), None, text.splitlines(True), title)
-    exec(compile(text, title, "exec"), space)
+    exec(code_of(text, title), space)
     return space[name]
 
 

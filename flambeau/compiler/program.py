@@ -6,8 +6,9 @@ what the graph launches (recording.py), forward and backward, joins pointwise la
 and makes tapes of the rest. Kernels are found by patterns, as ever, so a new size means a new tape
 but, as a rule, no new machine code.
 
-Recording is dry: it works on copies of what the graph might write to and takes the generator back,
-so that all effects are those of the replay that follows.
+Recording is dry, so that all effects are those of the replay that follows. Where it is known of all
+kernels what they do (accesses.py) none of them runs; else it works on copies of what the graph
+might write to, and takes the generator back.
 """
 
 from collections import OrderedDict
@@ -21,9 +22,10 @@ from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.amp.autocast_mode import CAST, preserved_autocast, set_autocast_enabled
 from flambeau.autograd.grad_mode import modes
 from flambeau.compiler import playing, recording
+from flambeau.compiler.accesses import only_read, surely_writes
 from flambeau.compiler.again import Again
 from flambeau.compiler.keeping import keep
-from flambeau.compiler.recording import Recording, Spoiled, base_of
+from flambeau.compiler.recording import Recording, Spoiled, Unheard, base_of
 from flambeau.compiler.stepping import step_program
 from flambeau.eager.copying import filled
 from flambeau.nn import Parameter
@@ -133,23 +135,26 @@ class _Dry:
         if self.place.type == "cuda":
             generators.append(_random.cuda_generator(self.place.index))
         marks = [g._mark() for g in generators]
-        try:
-            with preserved_autocast():
-                return self._entry()
-        finally:
-            for generator, mark in zip(generators, marks):
-                generator._go_back(mark)
+        for silent in (True, False) if self.place.type == "cpu" else (False,):
+            self.silent = silent
+            try:
+                with preserved_autocast():
+                    return self._entry()
+            except Unheard:
+                pass
+            finally:
+                for generator, mark in zip(generators, marks):
+                    generator._go_back(mark)
+        raise Spoiled("a kernel is not known")
 
     def _entry(self):
         leaves = [self._leaf(k, x) for k, x in enumerate(self.inputs)]
         forward = Recording([base_of(t) for t in leaves], self.place)
-        outs = list(forward.run(lambda: self.run(*leaves)))
+        outs = list(forward.run(lambda: self.run(*leaves), self.silent))
         if not all(isinstance(o, Tensor) for o in outs):
             raise Spoiled("a result is no tensor")
-        for k, (x, t) in enumerate(zip(self.inputs, leaves)):
-            if not self.wants[k] and not _same_bytes(x, t):
-                self.written.setdefault(k, 0)  # without saying so: running statistics
-        forward.moves()  # is everything known?
+        for k in self._written(forward, leaves):
+            self.written.setdefault(k, 0)  # without saying so: running statistics
         plan = forward.plan([("input", k) for k in range(len(leaves))], "saved")
         backward, gone = self._backward(forward, plan, leaves, outs)
         forward.launches = plan.launches(lambda block: block[0] != "arena" and block not in gone)
@@ -163,14 +168,34 @@ class _Dry:
             self.run, forward, leaves, outs, self.wants, self.written, backward, kept
         )
 
+    def _written(self, forward, leaves):
+        """Arguments that the run wrote to; Spoiled if memory was used that nobody knows."""
+        moves = forward.moves()
+        if not self.silent:
+            given = enumerate(zip(self.inputs, leaves))
+            return [k for k, (x, t) in given if not self.wants[k] and not _same_bytes(x, t)]
+        found = set()
+        for base, _, launch, place, word in moves:
+            if base >= len(leaves) or self.wants[base]:
+                continue
+            launch = forward.launches[launch]
+            if place in only_read(launch):
+                continue
+            if word is not None or not surely_writes(launch.definition):
+                raise Unheard("who knows whether an argument is written to")
+            found.add(base)
+        return sorted(found)
+
     def _leaf(self, k, x):
-        """What stands for an argument: itself if it wants a gradient, else a copy."""
+        """What stands for an argument: itself if it wants a gradient, else other memory."""
         if self.wants[k]:
             t = make_tensor(x._layout, x._storage, x._offset)
             t._requires_grad = True
             return t
         copy = empty_like_layout(recording.plain_bytes(x._storage.nbytes, self.place))
-        x._layout.device.runtime.copy(copy._storage.pointer, x._storage.pointer, x._storage.nbytes)
+        if not self.silent:
+            runtime = x._layout.device.runtime
+            runtime.copy(copy._storage.pointer, x._storage.pointer, x._storage.nbytes)
         return make_tensor(x._layout, copy._storage, x._offset)
 
     def _backward(self, forward, plan, leaves, outs):
@@ -190,7 +215,8 @@ class _Dry:
         for kind in CAST:
             set_autocast_enabled(kind, False)  # who goes back does so outside of it
         found = run.run(
-            lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True)
+            lambda: autograd.grad(roots, wanted, grads, retain_graph=True, allow_unused=True),
+            self.silent,
         )
         used = {base for base, *_ in run.moves()}
         names = [("input", k) for k in range(len(leaves))]

@@ -35,15 +35,15 @@ from flambeau import random as _random
 from flambeau._device import device
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.compiler.accesses import is_known
 from flambeau.compiler.lifetimes import LINE, Returned, laid_out, padded
-from flambeau.compiler.plan import UNKNOWN, Plan
+from flambeau.compiler.plan import LOWEST, UNKNOWN, Plan
 from flambeau.eager import kernels
 from flambeau.runtime import cpu, tapes, touching
 from flambeau.runtime.allocator import host_allocator
 from flambeau.storage import Storage
 
 _GPUS = "flambeau.compiler.on_gpus"  # with the first recording there
-LOWEST = 1 << 32  # integers below this are no addresses
 ROOM = 1 << 29  # bytes of temporaries from which a recording hands blocks out again
 CPU = device("cpu")
 
@@ -70,6 +70,10 @@ class Spoiled(Exception):
     def __init__(self, why: str, again: bool = False) -> None:
         super().__init__(why)
         self.again = again
+
+
+class Unheard(Exception):
+    """There is a kernel that a recording must run."""
 
 
 class Room:
@@ -159,12 +163,19 @@ class Recording:
         self.fresh: list = []  # blocks
         self.temporary: list = []
         self._ranges: _Ranges | None = None
+        self._moves: tuple | None = None  # of which launches, and where
         self._returned: dict = {}  # by size of a pool
         self.result: Any = None
+        self.silent = False
 
-    def run(self, function: Any) -> Any:
-        """Run function(), recorded; Spoiled if it cannot be repeated."""
-        addresses = ARENA.native("recorder"), ARENA.native("none")
+    def run(self, function: Any, silent: bool = False) -> Any:
+        """Run function(), recorded; Spoiled if it cannot be repeated.
+
+        silent: run no kernel, only note it; Unheard if there is one that has to run.
+        """
+        recording, none = ARENA.native("recorder"), ARENA.native("none")
+        unknown = ARENA.native("refuser") if silent else recording
+        self.silent = silent
         saved: dict = {}  # what was free in pools, by size
         blocks: set = set()  # what was handed out
         with _lock, contextlib.ExitStack() as undo:
@@ -181,12 +192,12 @@ class Recording:
                 gc.disable()
             self._thread = ARENA.thread = threading.get_ident()
             undo.callback(ARENA.forget_thread)
-            recorder = tapes.Recorder(ARENA.addresses, self._thread)
+            recorder = tapes.Recorder(ARENA.addresses, self._thread, silent)
             undo.callback(recorder.stop)
-            undo.enter_context(_diverted(*addresses))
+            undo.enter_context(_diverted(recording, unknown, none))
             touching.told.append(self._touched)
             undo.callback(touching.told.remove, self._touched)
-            self.result = function()
+            self._perform(function, recorder)
             # cycles that the run left: their memory is free, not held (all are young: see above)
             gc.collect(0)
         launches = recorder.launches()
@@ -197,21 +208,42 @@ class Recording:
         self.launches = launches
         return self.result
 
+    def _perform(self, function, recorder):
+        try:
+            self.result = function()
+        except Exception as error:
+            if not self.silent:
+                raise
+            if self.spoiled:
+                raise Spoiled(self.spoiled) from None
+            # a real run tells what is wrong, if anything is
+            raise Unheard(self._refused(recorder) or str(error)) from None
+        if recorder.refused():
+            raise Unheard(self._refused(recorder))
+
+    def _refused(self, recorder):
+        place = recorder.refused()
+        return f"{cpu.name_of(place)} has to run" if place else ""
+
     def _touched(self):
         if threading.get_ident() == self._thread:
             self.spoiled = "memory is read or written outside of kernels"
+            if self.silent:  # there is nothing in it
+                raise Spoiled(self.spoiled)
 
     def _exchange_pools(self, saved, blocks):
         """Empty the pools, block by block: other threads may be at it."""
         allocator, returned = self.allocator, self._returned
         for pool in list(allocator.pools.values()):
             saved[pool.size] = _drained(pool)
-            returned[pool.size] = Returned(pool)
+            returned[pool.size] = Returned(pool, self.silent)
         taken = 0
 
         def miss(pool):
             nonlocal taken
-            given_back = returned.get(pool.size) or returned.setdefault(pool.size, Returned(pool))
+            given_back = returned.get(pool.size)
+            if given_back is None:
+                given_back = returned[pool.size] = Returned(pool, self.silent)
             if taken > ROOM and given_back.blocks:
                 return given_back.blocks.pop()
             start = type(allocator).miss(allocator, pool)
@@ -245,6 +277,11 @@ class Recording:
         Fresh blocks are counted behind the bases, temporary ones behind those. Spoiled if an
         address is unknown.
         """
+        if self._moves is None or self._moves[0] is not self.launches:
+            self._moves = self.launches, self._found_moves()
+        return self._moves[1]
+
+    def _found_moves(self):
         found = []
         for k, launch in enumerate(self.launches):
             if not launch.quiet:
@@ -291,7 +328,7 @@ class Recording:
     def add_base(self, t: Tensor) -> None:
         """One more tensor that is handed in, behind the others."""
         self.bases = [*self.bases, base_of(t)]
-        self._ranges = None
+        self._ranges = self._moves = None
 
     def plan(self, names: list, fresh_name: str) -> Plan:
         """The launches in groups. Blocks are called as the bases are, or (fresh_name, number)."""
@@ -370,11 +407,12 @@ def _drained(pool):
 
 
 @contextlib.contextmanager
-def _diverted(recorder, none):
-    """All kernels lead to the recorder; what copies by itself says that it cannot."""
+def _diverted(recorder, unknown, none):
+    """Known kernels lead to the recorder, others elsewhere; what copies says that it cannot."""
 
     def divert(definition):
-        definition.function = recorder
+        is_usual = is_known(cpu.place_of_definition(definition))
+        definition.function = recorder if is_usual else unknown
 
     natives = cpu.others("joined")
     try:

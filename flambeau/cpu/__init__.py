@@ -1,10 +1,43 @@
 """`torch.cpu`: the processor, asked in the same words as other devices."""
 
+import platform
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from flambeau.codegen.llvm_cpu import host_features
 from flambeau.cpu import amp as amp
+from flambeau.cpu.streams import Event as Event
+from flambeau.cpu.streams import Stream as Stream
+from flambeau.cpu.streams import StreamContext as StreamContext
+from flambeau.cpu.streams import current_stream as current_stream
+from flambeau.cpu.streams import stream as stream
 
-__all__ = ["current_device", "device_count", "is_available", "set_device", "synchronize"]
+__all__ = [
+    "Event",
+    "Stream",
+    "StreamContext",
+    "current_device",
+    "current_stream",
+    "device_count",
+    "get_capabilities",
+    "is_available",
+    "is_initialized",
+    "set_device",
+    "stream",
+    "synchronize",
+]
+
+
+def is_initialized() -> bool:
+    """Always: there is nothing to start."""
+    return True
+
+
+def get_capabilities() -> Mapping[str, bool | str]:
+    """What the processor can do, by LLVM's names of features."""
+    found = {name.replace(".", "_"): on for name, on in host_features().items()}
+    return MappingProxyType({"architecture": platform.machine(), **found})
 
 
 def is_available() -> bool:

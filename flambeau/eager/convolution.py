@@ -27,6 +27,7 @@ from flambeau.planning.convolutions import (
     Geometry,
     depthwise_plan,
     depthwise_weight_plan,
+    multiplies_pairs,
     product_plan,
     volume,
     weight_plan,
@@ -81,11 +82,21 @@ def _lined(layout):
 
 
 def _as_summed(layout):
-    """The layout of weights and bias as kernels want them: dense, of the type sums have."""
-    dtype = _SUMMED.get(layout.dtype.name, layout.dtype)
+    """The layout of weights and bias as most kernels want them: dense, of the type sums have."""
+    return _dense(layout, _SUMMED.get(layout.dtype.name, layout.dtype))
+
+
+def _dense(layout, dtype=None):
+    dtype = dtype or layout.dtype
     if layout.is_contiguous and dtype is layout.dtype:
         return layout
     return dense_layout(layout.shape, dtype, layout.device)
+
+
+def _paired(g, code, backward):
+    """Are channels summed over two at a time?"""
+    channels = g.y_shape[1] if backward else g.x_shape[1]
+    return channels > g.groups and multiplies_pairs(code)
 
 
 def _copied(t, layout):
@@ -129,25 +140,28 @@ class _Run:
 
 
 def _make_run(out, source, weight, biased, stride, padding, dilation, groups, backward):
-    """Plan y = conv(x, weight), or the way back, for layouts."""
+    """Plan y = conv(x, weight), or the way back, for layouts: what runs, and on which weights."""
     x, y = (out, source) if backward else (source, out)
     g = _geometry(x, y, tuple(weight.shape)[2:], stride, padding, dilation, groups)
     code, runtime = out.dtype.code, out.device.runtime
     kernel = runtime.kernel
     found = depthwise_plan(g, code, backward, biased) if _depthwise(g) else None
     if found is not None:
-        return _Run(runtime, kernel("convolution_depthwise", "conv_depthwise:build", code), found)
+        main = kernel("convolution_depthwise", "conv_depthwise:build", code)
+        return _Run(runtime, main, found), _as_summed(weight)
+    paired = _paired(g, code, backward)
     if not backward and out.is_contiguous and matrices.is_few(g, code):
-        return matrices.FewPixels(g, source)
-    if fits(g, code):
+        return matrices.FewPixels(g, source), _as_summed(weight)
+    if not paired and fits(g, code):
         main = kernel("convolution_squares", "conv_winograd:build", code)
         first = kernel("convolution_spread_weights", "conv_winograd:build_spread", code)
-        return _Run(runtime, main, square_plan(g, code, backward, biased), first)
-    plan = product_plan(g, code, backward, biased)
+        run = _Run(runtime, main, square_plan(g, code, backward, biased), first)
+        return run, _as_summed(weight)
+    plan = product_plan(g, code, backward, biased, paired)
     own = plan.first_description is None
-    main = kernel("convolution", "conv:build", code, own)
-    first = None if own else kernel("convolution_strips", "conv_panels:build", code)
-    return _Run(runtime, main, plan, first)
+    main = kernel("convolution", "conv:build", code, own, paired)
+    first = None if own else kernel("convolution_strips", "conv_panels:build", code, paired)
+    return _Run(runtime, main, plan, first), _dense(weight) if paired else _as_summed(weight)
 
 
 def _planned(out, source, weight, bias, stride, padding, dilation, groups, backward):
@@ -165,10 +179,10 @@ def _planned(out, source, weight, bias, stride, padding, dilation, groups, backw
         kernel = tuple(weight.shape)[2:]
         if matrices.fits(source, out, kernel, stride, padding, groups):
             return matrices.multiply_back if backward else matrices.multiply
-    lined, target, summed = _lined(source), _lined(out), _as_summed(weight)
+    lined, target = _lined(source), _lined(out)
     added = None if bias is None else _as_summed(bias)
     rest = stride, padding, dilation, groups, backward
-    run = _make_run(target, lined, summed, bias is not None, *rest)
+    run, summed = _make_run(target, lined, weight, bias is not None, *rest)
     if lined is source and target is out and summed is weight and added is bias:
         return run
 
@@ -293,13 +307,14 @@ def _make_weight_run(x, y, kernel, stride, padding, dilation, groups, biased):
     if found is not None:
         first = load("convolution_depthwise_weight", "conv_depthwise:build_weight", code)
         return _WeightRun(runtime, first, found)
-    if fits(g, code):
+    if fits(g, code) and not multiplies_pairs(code):
         first = load("convolution_squares_weight", "conv_winograd_weight:build", code)
         last = load("convolution_squares_weight_sum", "conv_winograd_weight:build_gathering", code)
         return _WeightRun(runtime, first, square_weight_plan(g, code), last)
-    first = load("convolution_weight", "conv_weight:build", code)
+    paired = multiplies_pairs(code)
+    first = load("convolution_weight", "conv_weight:build", code, paired)
     last = load("convolution_weight_sum", "conv_weight:build_gathering", code)
-    return _WeightRun(runtime, first, weight_plan(g, code, biased), last, biased)
+    return _WeightRun(runtime, first, weight_plan(g, code, biased, paired), last, biased)
 
 
 def _plan_to_weight(key):

@@ -100,6 +100,13 @@ def embedding_gradient(grad, indices, rows, padding_idx, averaged):
     return bag_gradient(grad, indices, None, None, rows, padding_idx, averaged)
 
 
+@launches("sparse_table_gradient")
+def sparse_table_gradient(grad, indices, rows, padding_idx):
+    from flambeau._sparse.conversion import rows_at  # with the first sparse gradient
+
+    return rows_at(grad, indices, rows, padding_idx)
+
+
 @planned(
     "bag_gradient",
     "grad: fitted, indices: dense, bags: dense?, factors: dense?, rows, padding_idx, averaged",
@@ -268,6 +275,7 @@ def bags(
     per_sample_weights,
     include_last_offset,
     padding,
+    sparse,
 ):
     _check_bags(weight, indices, offsets, mode, per_sample_weights, include_last_offset)
     places = indices._layout.numel

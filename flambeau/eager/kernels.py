@@ -116,15 +116,20 @@ def _arithmetic(function, source_of):
     return cpu.builtin(name, load_functions(ir, (name,))[name], function)
 
 
-def load_kernel(ir, name="kernel", nest=None):
+def load_kernel(ir, name="kernel", nest=None, source=None):
     """Compile (or fetch) IR with an `entry` and return it as a builtin."""
     if dump.seen is not None:
         dump.seen.append(dump.Kernel(name, ir, nest))
     names = ("entry", "body") if "void @body(" in ir else ("entry",)
     addresses = load_functions(ir, names)
-    kernel = cpu.builtin(name, addresses["entry"])
-    if nest is not None:
-        nests[kernel.__self__] = nest
+
+    def enter(place):
+        if nest is not None:
+            nests[place] = nest
+        if source is not None:
+            sources[place] = source
+
+    kernel = cpu.builtin(name, addresses["entry"], enter=enter)
     if CHECKS is not None:
         kernel = CHECKS.watched(kernel, name, nest)
     _bodies[id(kernel)] = addresses.get("body"), kernel
@@ -153,10 +158,7 @@ def _load(target, name, build, key):
     with targets.building_for(target):
         found = build(*key)
     ir, nest = (found, None) if type(found) is str else found
-    kernel = load_kernel(ir, name, nest)
-    if CHECKS is None:
-        sources[kernel.__self__] = build, key, target
-    return kernel
+    return load_kernel(ir, name, nest, (build, key, target) if CHECKS is None else None)
 
 
 def runtime_of(place):

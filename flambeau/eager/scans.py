@@ -16,6 +16,7 @@ from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import dense_like, dimension, has_work, vector_layout
+from flambeau.ops.table import public
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
@@ -132,7 +133,19 @@ def cummin(input, dim):
 
 @launches("logcumsumexp")
 def logcumsumexp(input, dim):
-    dimension(input, dim)
+    at = dimension(input, dim)
+    if input.dtype.is_complex and input._layout.numel:
+        return _complex_logcumsumexp(input.detach(), at)
     if not input.dtype.is_floating_point and (input._layout.numel or not input.dtype.is_complex):
         raise errors.not_implemented("logcumsumexp_out_cpu", input.dtype)
     return _scan("logcumsumexp", input, dim, input.dtype)
+
+
+def _complex_logcumsumexp(x, dim):
+    """One element after the other: which multiple of 2 pi a logarithm has depends on the order."""
+    if not x.ndim:
+        return x.clone()
+    add, pieces = public("logaddexp"), [x.select(dim, 0)]
+    for k in range(1, x.shape[dim]):
+        pieces.append(add(x.select(dim, k), pieces[-1]))
+    return public("stack")(pieces, dim)

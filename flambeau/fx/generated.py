@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.codegen.texts import code_of
 from flambeau.fx.naming import _get_qualified_name, custom_builtins
 
 _numbers = itertools.count()
@@ -30,7 +31,7 @@ def function_of(src: str, names: dict[str, Any], name: str = "forward") -> Calla
     key = f"{_PREFIX}.{next(_numbers)}"
     linecache.cache[key] = (len(src), None, src.splitlines(keepends=True), key)
     names = {"__builtins__": {**vars(builtins), "__import__": _import}, **names}
-    exec(compile(src, key, "exec"), names)
+    exec(code_of(src, key), names)
     return names[name]
 
 

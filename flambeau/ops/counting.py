@@ -200,10 +200,10 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     else:
         place = (x - low) * bins / (high - low)
     place = place.masked_fill(inside.logical_not(), 0).to(d.int64).clamp(max=bins - 1)
-    return _collected(place, inside, None, bins, input)
+    return collected(place, inside, None, bins, input)
 
 
-def _collected(place, inside, weight, bins, like):
+def collected(place, inside, weight, bins, like):
     """Sums of weights (or counts) by bin; what is not inside counts nothing."""
     if weight is None and not place.device.runtime.is_host:  # counts are quicker there
         place = place.masked_fill(inside.logical_not(), bins)
@@ -230,18 +230,25 @@ def _check_histogram(input, weight):
             )
 
 
-def _edges(input, bins, range):
-    """The edges of the bins: given, or evenly spread."""
+def wrong_range(n, range):
+    return RuntimeError(
+        f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, "
+        f"but got {len(range)}"
+    )
+
+
+def bin_edges(input, bins, range, k=0):
+    """The edges of the bins along dimension k: given, or evenly spread."""
     if hasattr(bins, "_layout"):
         if bins.dtype is not input.dtype:
             raise RuntimeError(
                 "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
-                f"got input with dtype {input.dtype.cpp_name} and bins for dimension 0 with dtype "
-                f"{bins.dtype.cpp_name}"
+                f"got input with dtype {input.dtype.cpp_name} and bins for dimension {k} with "
+                f"dtype {bins.dtype.cpp_name}"
             )
         return bins
     if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {k}")
     if range is None:
         if not input.numel():
             low, high = 0.0, 1.0
@@ -249,20 +256,17 @@ def _edges(input, bins, range):
             low, high = input.amin().item(), input.amax().item()
     else:
         if len(range) != 2:
-            raise RuntimeError(
-                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, "
-                f"but got {len(range)}"
-            )
+            raise wrong_range(1, range)
         low, high = range
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(
-            f"torch.histogramdd: dimension 0's range [{_number(low)}, {_number(high)}] is not "
+            f"torch.histogramdd: dimension {k}'s range [{_number(low)}, {_number(high)}] is not "
             "finite"
         )
     if low > high:
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {_number(low)} max "
-            f"{_number(high)} for dimension 0"
+            f"{_number(high)} for dimension {k}"
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -281,7 +285,7 @@ def histogram(
     """Counts (or sums of weights) by bin, and the edges of the bins."""
     input = input.detach()
     _check_histogram(input, weight)
-    edges = _edges(input, bins, range)
+    edges = bin_edges(input, bins, range)
     count = edges.numel() - 1
     x = input.flatten()
     first, last = edges.select(0, 0), edges.select(0, count)
@@ -289,7 +293,7 @@ def histogram(
     # the last bin includes its upper edge
     place = (searchsorted(edges, x, right=True) - 1).clamp(0, count - 1)
     weight = None if weight is None else weight.detach().flatten()
-    hist = _collected(place, inside, weight, count, input)
+    hist = collected(place, inside, weight, count, input)
     if density:
         hist = hist / hist.sum() / edges.diff()
     return named.histogram((hist, edges))

@@ -8,7 +8,6 @@ that they can be differentiated again. Launchers: `eager/embedding.py`.
 import warnings
 
 from flambeau.codegen import scalar as m
-from flambeau.ops.support import is_recorded
 from flambeau.ops.table import OptionalTensor, composite, public, template
 
 NN = "nn.functional"
@@ -19,13 +18,14 @@ SUM, MEAN, MAX = range(3)  # PyTorch's numbers for the modes of bags
 
 
 def _table_gradient(g, weight_shape, indices, padding_idx, scale_grad_by_freq, sparse):
-    if sparse:
-        raise _no_sparse("embedding")
     rows = weight_shape[0]
+    if sparse:
+        _check_frequency(scale_grad_by_freq)
+        return sparse_table_gradient(g, indices, rows, padding_idx)
     return embedding_dense_backward(g, indices, rows, padding_idx, scale_grad_by_freq)
 
 
-@template("embedding", variants="function", grad={"weight": _table_gradient})
+@template("embedding", linear="weight", variants="function", grad={"weight": _table_gradient})
 def embedding(
     weight,
     indices,
@@ -53,6 +53,7 @@ def _place_gradient(g, indices, num_weights, padding_idx, scale_grad_by_freq):
 
 @template(
     "embedding_gradient",
+    linear="grad_output",
     variants="",
     node="EmbeddingDenseBackwardBackward0",
     grad={"grad_output": _place_gradient},
@@ -61,6 +62,18 @@ def embedding_dense_backward(
     grad_output, indices, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ):
     """The gradient of a table of num_weights rows: sums of the gradients of the places."""
+
+
+def _check_frequency(scale_grad_by_freq):
+    if scale_grad_by_freq:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
+
+
+@template("sparse_table_gradient", variants="")
+def sparse_table_gradient(grad_output, indices, num_weights: int, padding_idx: int):
+    """The same as a sparse tensor: a row for each place, however often a row was used."""
 
 
 @template("embedding_renorm", variants="function")
@@ -93,8 +106,6 @@ def functional_embedding(
         padding_idx %= rows
     if max_norm is not None:
         embedding_renorm_(weight.detach(), input, float(max_norm), float(norm_type))
-    if sparse:
-        _refuse_sparse("embedding", weight)
     return embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -109,6 +120,7 @@ def _bag_gradient(
     mode,
     per_sample_weights,
     padding_idx,
+    sparse,
     out1,
     out2,
     out3,
@@ -123,6 +135,11 @@ def _bag_gradient(
     factors = per_sample_weights
     if mode == MEAN:
         factors = out2.clamp(min=1).to(g.dtype).reciprocal()[out1]
+    if sparse:
+        _check_frequency(scale_grad_by_freq)
+        rows = g.index_select(0, out1)
+        rows = rows if factors is None else rows * factors.unsqueeze(-1)
+        return sparse_table_gradient(rows, indices, weight_shape[0], padding_idx)
     return bag_gradient(g, indices, out1, factors, weight_shape[0], padding_idx, scale_grad_by_freq)
 
 
@@ -150,6 +167,7 @@ def bags(
     per_sample_weights: OptionalTensor,
     include_last_offset: bool,
     padding_idx: int,
+    sparse: bool = False,
 ):
     """The result, the bag of each place, the size of each bag and, for maxima, whose they are.
 
@@ -174,8 +192,6 @@ def embedding_bag(
 
     Returns the result, the bag of each place, the sizes of bags and the rows of maxima.
     """
-    if sparse:
-        _refuse_sparse("embedding_bag", weight)
     if weight.ndim != 2:
         raise RuntimeError(
             f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
@@ -191,6 +207,7 @@ def embedding_bag(
         per_sample_weights,
         include_last_offset,
         padding,
+        sparse,
     )
     if mode == SUM:  # as in PyTorch, which has no use for these here
         if padding_idx is None and weight.dtype.name != "float64":
@@ -210,17 +227,6 @@ def _padding(weight, padding_idx):
             f"got {padding_idx}"
         )
     return padding_idx % rows
-
-
-def _no_sparse(function):
-    return NotImplementedError(
-        f"{function}: sparse gradients are not there yet; call it with sparse=False"
-    )
-
-
-def _refuse_sparse(function, weight):
-    if is_recorded(weight):
-        raise _no_sparse(function)
 
 
 def _rows_of_bags(g, indices, bags, factors, padding_idx, scale_grad_by_freq):
@@ -266,6 +272,7 @@ def _dots_bag_gradient(g, grad_output_shape, weight, indices, bags, padding_idx)
 
 @template(
     "bag_dots",
+    linear="grad_output, weight",
     variants="",
     node="EmbeddingBagPerSampleWeightsBackwardBackward0",
     grad=dict(
@@ -329,8 +336,6 @@ def functional_embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
             f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
-    if sparse:
-        _refuse_sparse("embedding_bag", weight)
     return bags(
         weight,
         input,
@@ -341,6 +346,7 @@ def functional_embedding_bag(
         per_sample_weights,
         include_last_offset,
         _padding(weight, padding_idx),
+        sparse,
     )[0]
 
 

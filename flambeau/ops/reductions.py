@@ -9,9 +9,11 @@ on tensors. Extremes, variances and norms have files of their own.
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
+from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Dims, DType, public, reduction
+from flambeau.ops.table import Dims, DType, composite, holds_anywhere, public, reduction
 
 # -- dimensions -----------------------------------------------------------------------------------
 
@@ -90,6 +92,7 @@ _PLAIN = "function method out"
 
 
 @reduction(
+    linear=True,
     result=summed,
     state=same_state,
     init=_start(0),
@@ -115,6 +118,7 @@ def _divide(s, count):
 
 
 @reduction(
+    linear=True,
     result=averaged,
     state=same_state,
     init=_start(0),
@@ -146,7 +150,7 @@ def prod_grad(g, input, out, dim, keepdim):
         return prod_grad(g, flat, out, 0, False).reshape(input.shape)
     if not keepdim:
         g, out = g.unsqueeze(dim), out.unsqueeze(dim)
-    if input.device.runtime.computes and not (input == 0).any().item():
+    if input.device.runtime.computes and not holds_anywhere(input == 0):
         return g * m.conj(out / input)
     ones = public("ones_like")(input.narrow(dim, 0, 1))
     n = input.shape[dim]
@@ -237,3 +241,46 @@ def _without_nan(x):
 def nansum(input, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None):
     """Sum over the given dimensions, nan counted as zero."""
     return _without_nan(input)
+
+
+# -- hashes ----------------------------------------------------------------------------------------
+
+
+def _hash_dims(input, dim):
+    """All dimensions that are joined, in order; PyTorch's words where nothing is left to join."""
+    if not dim and dim != 0:
+        if not input.numel():
+            raise RuntimeError(
+                "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+        return tuple(range(input.ndim))
+    dims = tuple(wrap_dim(k, input.ndim) for k in ((dim,) if type(dim) is int else dim))
+    return dims if input.ndim else ()
+
+
+@composite(variants="function method out")
+def hash_tensor(input, dim: Dims = (), *, keepdim: bool = False, mode: int = 0):
+    """Bits of the elements, as 64-bit numbers of their kind, joined by exclusive or."""
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if input.dtype.is_complex:
+        raise errors.not_implemented("xor_sum_cpu", input.dtype)
+    dims = _hash_dims(input, dim)
+    wide = d.float64 if input.dtype.is_floating_point else d.int64
+    bits = input.detach().to(wide).view(d.int64) if input.ndim else _bits_of_one(input, wide)
+    kept = [1 if k in dims else n for k, n in enumerate(input.shape)]
+    left = [n for k, n in enumerate(input.shape) if k not in dims]
+    order = [k for k in range(input.ndim) if k not in dims] + list(dims)
+    rows = bits.permute(order).reshape(*left, math.prod(input.shape[k] for k in dims))
+    if not rows.shape[-1]:
+        rows = rows.new_zeros(*left, 1)
+    while rows.shape[-1] > 1:
+        half = (rows.shape[-1] + 1) // 2
+        joined = rows[..., half:] ^ rows[..., : rows.shape[-1] - half]
+        rows = public("cat")([joined, rows[..., rows.shape[-1] - half : half]], -1)
+    return rows.select(-1, 0).reshape(kept if keepdim else left).view(d.uint64)
+
+
+def _bits_of_one(input, wide):
+    return input.detach().to(wide).reshape(1).view(d.int64).reshape(())

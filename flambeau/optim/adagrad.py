@@ -12,6 +12,7 @@ from flambeau.optim.ruled import (
     check_tensor_lr,
     counter,
     number,
+    rebuilt,
 )
 
 
@@ -69,6 +70,19 @@ class Adagrad(RuleOptimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
+
+    def _step_sparse(self, group, param, grad):
+        """Only the rows that are there grow their sums and move."""
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        state = self.state[param]
+        state["step"] += 1
+        facts = self._facts(group, state["step"].item())
+        grad = (-grad if group["maximize"] else grad).coalesce()
+        total, values = state["sum"], grad._values()
+        total.add_(rebuilt(grad, values.pow(2)))
+        root = total.sparse_mask(grad)._values().sqrt().add_(group["eps"])
+        param.add_(rebuilt(grad, values / root), alpha=-number(facts["lr"]))
 
     def _facts(self, group, step):
         lr = group["lr"]

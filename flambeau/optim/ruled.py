@@ -8,6 +8,7 @@ count of steps), and the numbers and flags that follow from it (`_facts`). With
 
 from flambeau._device import device
 from flambeau._dtype import default_dtype, float32, float64
+from flambeau._sparse.conversion import with_values
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import enable_grad, modes
 from flambeau.eager import creation
@@ -29,6 +30,11 @@ def counter(value=0.0):
 
 def zeros_like(param):
     return creation.zeros_like(param.detach())
+
+
+def rebuilt(grad, values):
+    """A sparse gradient with other values at the same places."""
+    return with_values(grad, values)
 
 
 def check_tensor_lr(lr):
@@ -117,6 +123,9 @@ class RuleOptimizer(Optimizer):
             grad = p.grad
             if grad is None:
                 continue
+            if grad._layout.strides is None:
+                self._step_sparse(group, p, grad)
+                continue
             state = states[p]
             if not state:
                 self._check(group, p)
@@ -127,6 +136,12 @@ class RuleOptimizer(Optimizer):
             else:
                 found[key] = [(p, grad, state)]
         return found
+
+    def _step_sparse(self, group, param, grad):
+        """A step with a sparse gradient, which few methods know."""
+        name = "Adam" if type(self).__name__ == "AdamW" else type(self).__name__
+        advice = ", please consider SparseAdam instead" if name == "Adam" else ""
+        raise RuntimeError(f"{name} does not support sparse gradients{advice}")
 
     def _check_capture(self):
         """Numbers of a step that follow from its count would stay what they are in a graph."""

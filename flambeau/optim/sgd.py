@@ -71,6 +71,9 @@ class SGD(RuleOptimizer):
             grad = p.grad
             if grad is None:
                 continue
+            if grad._layout.strides is None:
+                self._step_sparse(group, p, grad)
+                continue
             state = states[p] if momentum else empty
             first = momentum and state.get("momentum_buffer") is None
             if first:
@@ -81,6 +84,22 @@ class SGD(RuleOptimizer):
             else:
                 found[key] = [(p, grad, state)]
         return found
+
+    def _step_sparse(self, group, param, grad):
+        """The same on rows that are there; the momentum is as sparse as the gradients."""
+        if group["maximize"]:
+            grad = -grad
+        if number(group["weight_decay"]) != 0:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        if group["momentum"] != 0:
+            state = self.state[param]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = grad.detach().clone()
+            else:
+                buffer.mul_(group["momentum"]).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
+        param.add_(grad, alpha=-number(group["lr"]))
 
     def _facts(self, group, key):
         return {

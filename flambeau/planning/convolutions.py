@@ -75,6 +75,18 @@ def _registers(code):
     return tiles.lanes(code), conv_panels.chunk_rows()
 
 
+@lru_cache
+def multiplies_pairs(code):
+    """Can products of this dtype be summed two at a time, without widening it before?"""
+    return alone(_multiplies_pairs, code)
+
+
+def _multiplies_pairs(code):
+    from flambeau.codegen.templates import tiles
+
+    return tiles.pairs(code)
+
+
 def enough(work):
     """(chunks that keep all threads busy, do they ask for smaller ones than few threads do?).
 
@@ -136,9 +148,12 @@ def describe(words, phases=(), taps=b"", blocks=b""):
 
 
 def _common(size, block, depth, taps, vectors):
-    """Words that every kernel on patches wants: depth, taps and vectors of the largest panel."""
+    """Words that every kernel on patches wants: depth, taps and vectors of the largest panel.
+
+    size: bytes of a panel's elements.
+    """
     at_lanes = up((block + 2) * 6 * 8, 64)
-    at_moves = at_lanes + up((block + 16) * 8, 64)
+    at_moves = at_lanes + up(3 * (block + 16) * 8, 64)  # lanes, ways of vectors, lines, columns
     at_panel = at_moves + up((2 * taps + 1) * (vectors + 2) * 8 + 64, 64)
     line = pitch(block, size)
     return {
@@ -187,24 +202,32 @@ class Pattern(NamedTuple):
     strip_bytes: int
     pixels: int  # of a block, at most
     work: int  # products of a pixel, in a group
+    channels: int  # that are summed over: twice `inner` where those are pairs, or one less
 
 
 @lru_cache(512)
-def pattern_of(code, channels, rows, kernel, stride, padding, dilation, groups, backward):
+def pattern_of(code, channels, rows, kernel, stride, padding, dilation, groups, paired, backward):
+    """paired: weights stay bfloat16, and channels are summed over two at a time."""
     size = summed_size(code)
+    item = 2 if paired else size
     c, m = channels // groups, rows // groups
     every = list(itertools.product(*map(range, kernel)))
     total = len(every)
-    weights = {"a_m": c * total * size, "a_c": total * size, "a_group": m * c * total * size}
+    weights = {"a_m": c * total * item, "a_c": total * item, "a_group": m * c * total * item}
     rows, inner = m, c
     firsts, found = [(0, 0, 0)], []
     if backward:
         rows, inner, firsts = c, m, list(itertools.product(*map(range, stride)))
         weights["a_m"], weights["a_c"] = weights["a_c"], weights["a_m"]
+    weights["in_order"], summed = not backward, inner
+    if paired:
+        weights["in_order"] = not backward and total == 1 and c % 2 == 0
+        weights["a_pair"], inner = weights["a_c"], -(-inner // 2)
+        weights["a_c"] *= 2
     all_taps, all_blocks, strips, depth, most = [], [], 0, 0, 0
     for first in firsts:
-        taps = _taps_back(first, every, stride, padding, dilation, size) if backward else [
-            (*[k * d - p for k, d, p in zip(tap, dilation, padding)], t * size)
+        taps = _taps_back(first, every, stride, padding, dilation, item) if backward else [
+            (*[k * d - p for k, d, p in zip(tap, dilation, padding)], t * item)
             for t, tap in enumerate(every)
         ]  # fmt: skip
         blocks = _blocks(inner, len(taps))
@@ -223,7 +246,7 @@ def pattern_of(code, channels, rows, kernel, stride, padding, dilation, groups, 
     pixels = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
     work = rows * inner * total
     return Pattern(
-        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work
+        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work, summed
     )  # fmt: skip
 
 
@@ -298,9 +321,9 @@ class ProductPlan(NamedTuple):
     first_bytes: int
 
 
-def product_plan(g, code, backward, biased):
+def product_plan(g, code, backward, biased, paired=False):
     """A convolution (x to y), or the way back (y to x)."""
-    key = code, g.x_shape[1], g.y_shape[1], *g[4:], backward
+    key = code, g.x_shape[1], g.y_shape[1], *g[4:], paired, backward
     pattern, n = pattern_of(*key), g.x_shape[0]
     lattices, steps, y_strides = _lattices(g, pattern, backward)
     (_, _, *sizes), strides = (g.y_shape, g.y_strides) if backward else (g.x_shape, g.x_strides)
@@ -356,9 +379,10 @@ def _product_frame(facts, biased, block, lines, per_part, together, own, phases)
     v = _common(size, block, depth, pattern.most_taps, lines) | pattern.weights
     v["sums_pitch"] = line = v["panel_pitch"]
     v["at_strips"] = at = up(v["at_sums"] + (per_part + 8) * line, 64)
-    v["m"], v["c"], v["group_count"], v["groups_per_chunk"] = rows, pattern.inner, groups, together
+    v["m"], v["c"], v["groups_per_chunk"] = rows, pattern.channels, together
+    v["group_count"] = groups
     v["m_parts"], v["m_per_part"], v["has_bias"] = -(-rows // per_part), per_part, biased
-    v["in_order"], v["strip_group"] = not facts[8], pattern.strip_bytes
+    v["strip_group"] = pattern.strip_bytes
     slot = up(at + own * (per_part + 8) * depth * size, 4096) + 64
     frame = _framed(v, pattern, phases, slot, None, 0)
     if own:
@@ -380,20 +404,21 @@ class WeightPlan(NamedTuple):
     share_bytes: int
 
 
-def weight_plan(g, code, biased):
-    """The gradient of the weights, and of the bias if asked for."""
-    key = code, g.x_shape[1], g.y_shape[1], *g[4:], False
+def weight_plan(g, code, biased, paired=False):
+    """The gradient of the weights, and of the bias if asked for; paired: pixels go by twos."""
+    key = code, g.x_shape[1], g.y_shape[1], *g[4:], False, False
     pattern, (width, _) = pattern_of(*key), registers(code)
     (phase,), groups, (n, _, out_d, out_h, out_w) = pattern.phases, g.groups, g.y_shape
     pixels = n * out_d * out_h * out_w
-    block = min(WEIGHT_PIXELS * 4 // pattern.size, up(pixels, width))
+    item = 2 if paired else pattern.size
+    block = min(WEIGHT_PIXELS * 4 // item, up(pixels, width))
     k_parts = max(1, min(phase.blocks_count, FEW, pattern.inner * len(phase.taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // groups)))
     pixel_parts = even(min(-(-pixels // block) // 2, -(-_shares(pattern) // (k_parts * groups))))
     few, _ = enough(pattern.work * pixels)
     k_parts = max(k_parts, min(phase.blocks_count, few // (pixel_parts * groups)))
     lines = _lines(block, width, out_w)
-    frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts)
+    frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts, item)
     images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
     record = phase.record(0, out_d, out_h, out_w, 0, pixels)
     found = frame.describe(k_parts * pixel_parts * groups, images, record)
@@ -406,11 +431,11 @@ def _shares(pattern):
 
 
 @lru_cache(512)
-def _weight_frame(facts, biased, block, lines, k_parts, pixel_parts):
+def _weight_frame(facts, biased, block, lines, k_parts, pixel_parts, item):
     pattern, groups, (width, _) = pattern_of(*facts), facts[7], registers(facts[0])
     rows, inner, size = pattern.rows, pattern.inner, pattern.size
     k_total = inner * len(pattern.phases[0].taps)
-    v = _common(size, block, pattern.depth, pattern.most_taps, lines)
+    v = _common(item, block, pattern.depth, pattern.most_taps, lines)
     v["sums_pitch"] = line = up(rows * size, 64) + 192
     v["m"], v["c"], v["group_count"], v["has_bias"] = rows, inner, groups, biased
     v["k_parts"], v["pixel_parts"], v["k_total"] = k_parts, pixel_parts, k_total
@@ -434,7 +459,7 @@ LARGEST_PLANE = 1 << 21  # bytes of a padded plane; larger ones are left to the 
 
 def _planes(g, code, backward):
     """(words, tables) for padded planes of the source; None if they would be too large."""
-    pattern = pattern_of(code, g.x_shape[1], g.y_shape[1], *g[4:], backward)
+    pattern = pattern_of(code, g.x_shape[1], g.y_shape[1], *g[4:], False, backward)
     source, strides = g.x_shape, g.x_strides
     if backward:
         source, strides = g.y_shape, g.y_strides

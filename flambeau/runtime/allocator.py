@@ -44,6 +44,11 @@ def size_class(nbytes):
     return size + STAGGER if PAGE <= size <= SMALL else size
 
 
+def room_in(size):
+    """The most bytes that come from the pool of a size."""
+    return size - STAGGER if PAGE < size <= SMALL + STAGGER else size
+
+
 class Pool(list):
     """Free blocks of one size."""
 

@@ -36,12 +36,12 @@ _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 
 
-def builtin(name, address, own=None, callee=None, home=None):
+def builtin(name, address, own=None, callee=None, home=None, enter=None):
     """A builtin function around native code at an address.
 
     own: an object that it is handed as self. Those without one are kernels, which can be timed and
     recorded; they are handed the address of their definition, where callee is to be found. home:
-    the runtime of a kernel of another device.
+    the runtime of a kernel of another device; enter(address): what is to be known of it first.
     """
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None, address, callee)
     if own is not None:
@@ -52,6 +52,8 @@ def builtin(name, address, own=None, callee=None, home=None):
     number = _numbers[place] = place
     if home is not None:
         homes[place] = home
+    if enter is not None:
+        enter(place)
     for tell in on_new:
         tell(definition)
     return _new(place, id(number), None)
@@ -81,6 +83,11 @@ def name_of(place):
 def definitions():
     """What every builtin is made of; `function` is its native address."""
     return _kept
+
+
+def place_of_definition(definition):
+    """The address by which a kernel's definition is known."""
+    return ctypes.addressof(definition)
 
 
 def native(address, count):

@@ -1,15 +1,17 @@
 """Tapes: kernels that were launched one after the other, to be launched again by one native call.
 
 While somebody records, every kernel's definition leads to `recorder`, which writes down each launch
-of one thread (definition, arguments and whether it gave None) and runs it. `replay` goes through
-such launches again. Addresses that may differ from call to call are integers of the tape's own,
-which are rewritten before the launches: see compiler/recording.py for which those are.
+of one thread (definition, arguments and whether it gave None) and runs it. A silent recorder runs
+nothing, and kernels that must not be left out lead to `refuser`, which raises. `replay` goes
+through such launches again. Addresses that may differ from call to call are integers of the tape's
+own, which are rewritten before the launches: see compiler/recording.py for which those are.
 
 CPython's integers are written in place; `integers_are_known` makes sure that they look as they
 should, on this very interpreter.
 """
 
 import ctypes
+import mmap
 import struct
 import sys
 from typing import Any
@@ -45,15 +47,28 @@ def tape_ir(storage: int, offset: int, pointer: int, function: int, entry: int) 
   %offset = load ptr, ptr %op
   %shift = call i64 @PyLong_AsLongLong(ptr %offset)
   %base = add i64 %address, %shift"""
+    # %f is the code of the kernel %self; is this the thread that records?
+    launched = f"""
+  %definition = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %fp = getelementptr i8, ptr %definition, i64 {entry}
+  %f = load ptr, ptr %fp
+  %at = load i64, ptr @state  ; launches of one that calls Python are its own affair
+  %me = call i64 @PyThread_get_thread_ident()
+  %threadp = getelementptr i8, ptr @state, i64 24
+  %thread = load i64, ptr %threadp
+  %mine = icmp eq i64 %me, %thread"""
     return f"""
 @_Py_NoneStruct = external global i8
-@state = internal global [4 x i64] zeroinitializer, align 64
+@PyExc_RuntimeError = external global ptr
+@refused = internal constant [23 x i8] c"this kernel has to run\\00"
+@state = internal global [6 x i64] zeroinitializer, align 64
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyBool_FromLong(i64)
 declare ptr @PyBytes_FromStringAndSize(ptr, i64)
 declare i64 @PyThread_get_thread_ident()
 declare void @Py_IncRef(ptr)
+declare void @PyErr_SetString(ptr, ptr)
 declare void @Py_DecRef(ptr)
 
 define ptr @flambeau_tape_state() {{
@@ -67,17 +82,22 @@ define ptr @flambeau_tape_none(ptr %self, ptr %args, i64 %n) {{
 
 define ptr @flambeau_tape_recorder(ptr %self, ptr %args, i64 %n) {{
 entry:
-  %definition = call ptr @PyLong_AsVoidPtr(ptr %self)
-  %fp = getelementptr i8, ptr %definition, i64 {entry}
-  %f = load ptr, ptr %fp
-  %at = load i64, ptr @state  ; launches of one that calls Python are its own affair
-  %me = call i64 @PyThread_get_thread_ident()
-  %threadp = getelementptr i8, ptr @state, i64 24
-  %thread = load i64, ptr %threadp
-  %mine = icmp eq i64 %me, %thread
-  %result = call ptr %f(ptr %self, ptr %args, i64 %n)
-  br i1 %mine, label %look, label %out
+{launched}
+  %silentp = getelementptr i8, ptr @state, i64 32
+  %mode = load i64, ptr %silentp
+  %silent = icmp ne i64 %mode, 0
+  %skip = and i1 %mine, %silent
+  br i1 %skip, label %leave, label %run
+leave:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  br label %look
+run:
+  %given = call ptr %f(ptr %self, ptr %args, i64 %n)
+  br i1 %mine, label %look, label %other
+other:
+  ret ptr %given
 look:
+  %result = phi ptr [ @_Py_NoneStruct, %leave ], [ %given, %run ]
   %need = add i64 %n, 3
   %next = add i64 %at, %need
   %capp = getelementptr i8, ptr @state, i64 8
@@ -111,6 +131,22 @@ body:
   %k1 = add i64 %k, 1
   br label %loop
 out:
+  ret ptr %result
+}}
+
+; a launch that must not be left out: an error for whoever records
+define ptr @flambeau_tape_refuser(ptr %self, ptr %args, i64 %n) {{
+entry:
+{launched}
+  br i1 %mine, label %refuse, label %run
+refuse:
+  %refusedp = getelementptr i8, ptr @state, i64 40
+  store ptr %definition, ptr %refusedp
+  %kind = load ptr, ptr @PyExc_RuntimeError
+  call void @PyErr_SetString(ptr %kind, ptr @refused)
+  ret ptr null
+run:
+  %result = call ptr %f(ptr %self, ptr %args, i64 %n)
   ret ptr %result
 }}
 
@@ -244,7 +280,9 @@ run.end:
 """
 
 
-NAMES = tuple(f"flambeau_tape_{name}" for name in ("state", "none", "recorder", "places", "replay"))
+NAMES = tuple(
+    f"flambeau_tape_{name}" for name in ("state", "none", "recorder", "refuser", "places", "replay")
+)
 
 
 class Flag:
@@ -274,17 +312,21 @@ class Launch:
 
 
 class Recorder:
-    """The native side: whose launches are written down, and what they were."""
+    """The native side: whose launches are written down, and what they were. silent: none is run."""
 
-    def __init__(self, addresses: dict, thread: int):
+    def __init__(self, addresses: dict, thread: int, silent: bool = False):
         state = ctypes.CFUNCTYPE(ctypes.c_void_p)(addresses["flambeau_tape_state"])()
-        self.state = (ctypes.c_int64 * 4).from_address(state)
-        self.log = (ctypes.c_int64 * LOG)()
-        self.state[:] = [0, LOG, ctypes.addressof(self.log), thread]
+        self.state = (ctypes.c_int64 * 6).from_address(state)
+        self.log = (ctypes.c_int64 * LOG).from_buffer(mmap.mmap(-1, 8 * LOG))  # zeros cost nothing
+        self.state[:] = [0, LOG, ctypes.addressof(self.log), thread, silent, 0]
 
     def stop(self) -> None:
         """Write down no more."""
         self.state[3] = 0
+
+    def refused(self) -> int:
+        """The definition of a kernel that must not be left out, if there was one; 0 if not."""
+        return self.state[5]
 
     def launches(self) -> list | None:
         """What was launched, in order; None if the log was too small."""

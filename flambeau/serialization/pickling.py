@@ -79,6 +79,8 @@ def _plain(t):
     """Function and arguments that rebuild a tensor's values."""
     lay, requires_grad = t._layout, bool(t._requires_grad)
     size, stride = tuple(lay.shape), lay.strides
+    if stride is None:
+        return r.rebuild_sparse, _sparse_state(t)
     if not lay.device.runtime.computes:
         return r.rebuild_meta_tensor, (lay.dtype, size, stride, requires_grad)
     if t._offset % lay.itemsize or t._storage.nbytes % lay.itemsize:
@@ -97,6 +99,14 @@ def _plain(t):
     place = _Place(t._storage, None, lay.device)
     rest = (offset, size, stride, requires_grad, OrderedDict(), lay.dtype)
     return r.rebuild_tensor_v3, (place, *rest)
+
+
+def _sparse_state(t):
+    """(layout, parts, size) of a sparse tensor as files have them."""
+    parts = tuple(t._storage.held[0])
+    if type(parts[-1]) is bool:  # coordinates, values, coalesced
+        return t._layout.kind, (*parts[:2], t._layout.shape, parts[2])
+    return t._layout.kind, (*parts, t._layout.shape)
 
 
 def _reduce_tensor(t):

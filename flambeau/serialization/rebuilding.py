@@ -13,7 +13,7 @@ from pickle import UnpicklingError, whichmodule  # type: ignore[attr-defined]
 from flambeau import _dtype, _qscheme
 from flambeau._device import device, meta
 from flambeau._layout import Size, dense_layout, make_layout
-from flambeau._memory_format import strided
+from flambeau._memory_format import LAYOUTS, sparse_coo, strided
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.admission import admit
 from flambeau._typed_storage import TypedStorage, UntypedStorage
@@ -221,10 +221,37 @@ def set_state(out, state):
     return out
 
 
+_LAYOUTS = {repr(kind): kind for kind in LAYOUTS}
+
+
 def get_layout(name):
-    if not isinstance(name, str) or name != "torch.strided":
+    if not isinstance(name, str) or name not in _LAYOUTS:
         raise wrong(f"layout {brief(name)} is not supported")
-    return strided
+    return _LAYOUTS[name]
+
+
+def rebuild_sparse(kind, data):
+    """A sparse tensor from its parts, whose numbers may not have been read yet."""
+    from flambeau._sparse import creation  # with the first sparse tensor
+
+    if not isinstance(data, tuple) or kind not in LAYOUTS or kind is strided:
+        raise wrong("a sparse tensor of an unknown kind")
+    *tensors, size = data if kind is not sparse_coo else data[:3]
+    if not all(isinstance(t, Tensor) for t in tensors) or not isinstance(size, tuple):
+        raise wrong("a sparse tensor that is made of something else than tensors")
+    if any(t.dtype not in (_dtype.int64, _dtype.int32) for t in tensors[:-1]):
+        raise wrong("a sparse tensor whose places are no integers")
+    try:  # numbers are read later: kernels check the places they are given
+        if kind is sparse_coo:
+            coalesced = len(data) > 3 and data[3] is True
+            return creation.sparse_coo_tensor(
+                *tensors, size, check_invariants=False, is_coalesced=coalesced
+            )
+        return creation.sparse_compressed_tensor(
+            *tensors, size, layout=kind, check_invariants=False
+        )
+    except (RuntimeError, TypeError, IndexError) as error:
+        raise wrong(f"a sparse tensor that is none: {error}") from None
 
 
 def encode(text, encoding="latin1"):
@@ -249,6 +276,7 @@ _TENSOR_FUNCTIONS = (
     rebuild_tensor_v3,
     rebuild_meta_tensor,
     rebuild_quantized,
+    rebuild_sparse,
 )
 
 ALLOWED = {
@@ -257,6 +285,7 @@ ALLOWED = {
     "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
     "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
     "torch._utils._rebuild_qtensor": rebuild_quantized,
+    "torch._utils._rebuild_sparse_tensor": rebuild_sparse,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,

@@ -14,10 +14,13 @@ _MODULES = {
     "flop_counter",
     "tensorboard",
     "training_state",
+    "module_tracker",
 }
 
 
 def __getattr__(name):
     if name in _MODULES:
         return _importlib.import_module(f"flambeau.utils.{name}")
+    if name == "swap_tensors":
+        return _importlib.import_module("flambeau.utils.swapping").swap_tensors
     raise AttributeError(f"module 'flambeau.utils' has no attribute '{name}'")

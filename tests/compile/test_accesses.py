@@ -42,6 +42,7 @@ def _convolutions(x):
         F.conv2d(image, taps[: 8 * 54].view(8, 6, 3, 3), taps[:8]),
         F.conv2d(image, taps[: 16 * 150].view(16, 6, 5, 5), stride=2),
         F.conv2d(narrow, taps[:24].view(8, 3, 1, 1)),
+        F.conv2d(image, taps[:54].view(6, 1, 3, 3), taps[:6], groups=6),
         F.max_pool2d(image, 2),
         F.max_pool2d(image, 5, stride=4),
         F.max_pool2d(last, 2),
@@ -62,7 +63,37 @@ def _attention(x):
 
 
 def _losses(x):
-    return F.cross_entropy(x, torch.arange(x.shape[0])), F.cross_entropy(x, x.softmax(1))
+    classes, chances = torch.arange(x.shape[0]), x.sigmoid()
+    return (
+        F.cross_entropy(x, classes),
+        F.cross_entropy(x, x.softmax(1)),
+        F.nll_loss(x, classes),
+        F.mse_loss(x, torch.ones_like(x)),
+        F.binary_cross_entropy(chances, chances.detach()),
+    )
+
+
+def _moved(x):
+    rows = torch.arange(5)
+    return (
+        x[rows],
+        x.gather(0, rows.view(-1, 1)),
+        x.index_select(1, rows),
+        x.index_add(0, rows, x[:5] * 2),
+        x.amax(1),
+        x.max(1)[0],
+        F.pad(x, (1, 2)),
+        torch.cat([x, x * 2], 1),
+        torch.stack([x, x * 2]),
+        x.cumsum(0),
+        x.cumsum(1),
+        x.cummax(1)[0],
+    )
+
+
+def _drawn(x):
+    few = torch.empty(72).bernoulli_(0.3)
+    return x * torch.rand(7, 1, 1), x + torch.randn(72), x * torch.bernoulli(x.sigmoid()), x * few
 
 
 def _large(x):
@@ -72,7 +103,8 @@ def _large(x):
     return F.conv2d(image, taps, padding=1), loss, F.layer_norm(wide, (72,), x[0], x[1])
 
 
-PROGRAMS = [_large, _rows, _norms, _reductions, _convolutions, _products, _attention, _losses]
+PROGRAMS = [_large, _rows, _norms, _reductions, _convolutions, _products, _attention]
+PROGRAMS += [_losses, _moved, _drawn]
 
 
 def both_ways(program, x):

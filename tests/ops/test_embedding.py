@@ -143,8 +143,11 @@ def test_complaints():
             F.embedding(torch.tensor([0, bad]), w)
         with pytest.raises(RuntimeError, match="which is not in the valid range"):
             F.embedding_bag(torch.tensor([0, bad]), w, torch.tensor([0]))
-    with pytest.raises(NotImplementedError, match="sparse gradients are not there yet"):
-        F.embedding(torch.tensor([0]), w.clone().requires_grad_(), sparse=True)
+    rows = F.embedding(
+        torch.tensor([0]), w.clone().requires_grad_(), sparse=True, scale_grad_by_freq=True
+    )
+    with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse"):
+        rows.sum().backward()
     with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
         F.embedding(torch.tensor([0]), w, padding_idx=4)
 

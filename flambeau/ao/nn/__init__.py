@@ -2,6 +2,9 @@
 
 import importlib
 
+# The two know each other; it must be the first of them, whichever a program asks for.
+import flambeau.ao.quantization  # noqa: F401
+
 _MODULES = frozenset({"intrinsic", "qat", "quantizable", "quantized"})
 
 

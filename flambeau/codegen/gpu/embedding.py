@@ -11,7 +11,7 @@ from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I8, I32, I64, Module, bytes_of, element, vector
-from flambeau.codegen.templates.embedding import OUT_OF_RANGE, _index
+from flambeau.codegen.templates.embedding import OUT_OF_RANGE, place_at
 
 THREADS = 256
 WORDS = len(Lookup._fields)
@@ -36,7 +36,7 @@ def build_lookup(size, index):
         first = kernel.group * THREADS + thread
         with fn.loop(first, d.places * per_row, kernel.groups * THREADS) as at:
             place = divided(fn, at, per_row)
-            row = _index(fn, places, place, index)
+            row = place_at(fn, places, place, index)
             inside = row.below(d.rows)
             with fn.when(~inside):
                 fn.store(fn.value(OUT_OF_RANGE, I64), kernel.status, 8)
@@ -98,7 +98,7 @@ def build_firsts(index):
         kernel.threads(last=True) as thread,
         fn.loop(first + thread, d.places, kernel.groups * THREADS) as p,
     ):
-        row, before = (_index(fn, keys, at, index) for at in (p, fn.max(p - 1, 0)))
+        row, before = (place_at(fn, keys, at, index) for at in (p, fn.max(p - 1, 0)))
         inside = row.below(d.rows)
         with fn.when(~inside):
             fn.store(fn.value(OUT_OF_RANGE, I64), kernel.status, 8)
@@ -172,7 +172,7 @@ class _SortedSum:
         q = fn.var(begin)
 
         def goes_on(ahead):
-            last = _index(fn, self.keys, fn.min(q.get() + ahead, d.places - 1), self.index)
+            last = place_at(fn, self.keys, fn.min(q.get() + ahead, d.places - 1), self.index)
             return (q.get() + ahead < d.places) & (last == row)
 
         for many in (LONG, 1):

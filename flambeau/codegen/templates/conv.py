@@ -8,9 +8,18 @@ packed by conv_patches.py, multiplied by conv_tiles.py, and finished (bias, dtyp
 here. The gradient of the weights is in conv_weight.py, direct forms are in conv_depthwise.py.
 """
 
+from flambeau.codegen.llvm import masks_are_cheap
 from flambeau.codegen.loops import I1, I64, PTR, V, vector
 from flambeau.codegen.templates.conv_panels import Strips
-from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP
+from flambeau.codegen.templates.conv_patches import (
+    ANYWHERE,
+    BLOCK,
+    CUT,
+    EVERY_SECOND,
+    PHASE,
+    TAP,
+    WHOLE,
+)
 from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
 
 
@@ -20,10 +29,11 @@ class Convolution(Strips):
     own: strips are made by the chunk that needs them, where no other chunk would use them again.
     """
 
-    def __init__(self, code, own, tail=None):
-        super().__init__(code, "pppppp" + "i" + (tail.kinds if tail else ""))
+    def __init__(self, code, own, paired, tail=None):
+        kinds = "pppppp" + "i" + (tail.kinds if tail else "")
+        super().__init__(code, kinds, pairs="channels" if paired else "")
         self.tail = tail
-        self.own, self.grid = own, Grid(self, "panels")
+        self.own, self.grid = own, Grid(self, "rows" if paired else "panels", True)
         self.finish_function()
         fn = self.fn
         self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
@@ -78,18 +88,18 @@ class Convolution(Strips):
             left = self.left_operand(phase, block, g, low, rows, depth)
             last = k == phase["blocks_count"] - 1
 
-            def finish(first, height, sums):
+            def finish(first, height, sums, vectors):
                 with fn.when(last):
-                    self.call_finish(g, low + first, height, sums)
+                    self.call_finish(g, low + first, height, sums, vectors)
 
             keep = fn.select(phase["blocks_count"] > 1, fn.value(1, I64), 0)
             self.grid.run(
-                rows, self.count, depth, left, fn.value(0, I64), self.panel,
+                rows, self.count, depth, left, depth * self.size, self.panel,
                 self.panel_pitch, self.sums, self.sums_pitch, k == 0, keep, finish,
             )  # fmt: skip
 
     def left_operand(self, phase, block, g, low, rows, depth):
-        """Strips of this chunk's rows and this block of k."""
+        """Strips of this chunk's rows and this block of k; pairs lie row by row."""
         fn, tall = self.fn, strip_rows()
         if not self.own:
             padded = (self.m + tall - 1) / tall * tall
@@ -100,21 +110,30 @@ class Convolution(Strips):
         self.strips(phase, block, first, last, fn.gep(here, 0 - low * depth, self.type))
         return here
 
-    def call_finish(self, g, row, rows, sums):
+    def call_finish(self, g, row, rows, sums, vectors):
         fn = self.fn
         first = g * self.m + row
         y_m = self.word("y_m")
-        operands = [fn.value(rows, I64), self.count, self.lanes, sums, self.sums_pitch]
+        operands = [
+            fn.value(rows, I64),
+            *vectors,
+            self.count,
+            self.lanes,
+            self.ways,
+            sums,
+            self.sums_pitch,
+        ]
         operands += [fn.gep(self.y, first * y_m, "i8"), y_m]
         operands += [fn.gep(self.bias, first, self.type), self.word("has_bias"), self.block]
         fn.line(f"call void @finish({', '.join(map(repr, operands))})")
 
     def finish_function(self):
         """Sums plus bias, rounded, to where the pixels lie."""
-        names = ((I64, "rows"), (I64, "count"), (PTR, "lanes"), (PTR, "sums"), (I64, "pitch"))
+        names = ((I64, "rows"), (I64, "low"), (I64, "high"), (I64, "count"))
+        names += ((PTR, "lanes"), (PTR, "ways"), (PTR, "sums"), (I64, "pitch"))
         names += ((PTR, "y"), (I64, "y_m"), (PTR, "bias"), (I64, "has_bias"), (PTR, "block"))
         fn, w = self.module.function("finish", names, internal=True), self.width
-        rows, count, lanes, sums, pitch, y, y_m, bias, biased, block = fn.params
+        rows, low, high, count, lanes, ways, sums, pitch, y, y_m, bias, biased, block = fn.params
         shift = fn.alloca(self.type, 8)
         with fn.loop(0, rows) as r:
 
@@ -123,8 +142,8 @@ class Convolution(Strips):
 
             b = fn.if_else(biased != 0, given, lambda: fn.value(0, self.type))
             fn.store(b, fn.gep(shift, r, self.type))
-        with fn.loop(0, (count + w - 1) / w) as v:
-            where, apart = self.lanes_of(fn, lanes, v)
+        with fn.loop(low, high) as v:
+            where, way = self.lanes_of(fn, lanes, ways, v)
             left = fn.min(count - v * w, w)
 
             def value(r):
@@ -132,13 +151,15 @@ class Convolution(Strips):
                 b = fn.load(fn.gep(shift, r, self.type), self.type)
                 return fn.load(line, self.vector) + fn.splat(b, w), line
 
-            def together():
-                mask = self.below(left, fn) if w > 1 else None
+            def together(whole=False):
+                mask = self.below(left, fn) if w > 1 and not whole else None
                 with fn.loop(0, rows) as r:
                     there = fn.gep(y, r * y_m + where, "i8")
                     self.put(fn, block, self.narrowed(fn, value(r)[0]), there, mask)
 
             def every_second():
+                if not masks_are_cheap():
+                    return fn.if_else(left < w, one_by_one, apart)
                 # each element twice, and masks that leave the other phase alone
                 masks = []
                 for k in (0, 1):
@@ -154,6 +175,15 @@ class Convolution(Strips):
                         place = fn.gep(there, k * w * self.item, "i8")
                         self.put(fn, block, half, place, mask)
 
+            def apart():
+                """A store for each element costs less than masked ones would."""
+                with fn.loop(0, rows) as r:
+                    found = self.narrowed(fn, value(r)[0])
+                    there = fn.gep(y, r * y_m + where, "i8")
+                    for i in range(w):
+                        place = fn.gep(there, 2 * i * self.item, "i8")
+                        self.put(fn, block, fn.extract(found, i), place, None)
+
             def one_by_one():
                 with fn.loop(0, rows) as r:
                     found, line = value(r)
@@ -164,10 +194,21 @@ class Convolution(Strips):
                         at = fn.load(fn.gep(lanes, v * w + i, I64), I64, 8)
                         self.put(fn, block, x, fn.gep(there, at, "i8"), None)
 
-            fn.if_else(apart(1), together, lambda: fn.if_else(apart(2), every_second, one_by_one))
+            def otherwise():
+                with fn.when(way == EVERY_SECOND):
+                    every_second()
+                with fn.when(way == ANYWHERE):
+                    one_by_one()
+
+            def beside():
+                if masks_are_cheap():
+                    return together()
+                fn.if_else(way == WHOLE, lambda: together(True), together)
+
+            fn.if_else(way >= CUT, beside, otherwise)
         fn.ret()
 
 
-def build(code, own, tail=None):
+def build(code, own, paired, tail=None):
     """IR of the kernel for a memory dtype; own: see Convolution; tail: of tails.py."""
-    return Convolution(code, own, tail).text()
+    return Convolution(code, own, paired, tail).text()

@@ -3,10 +3,13 @@
 Strips follow each other in the order in which conv.py walks them: groups, phases, blocks of
 (channel, tap), strips. The order of k within a block is that of the panel of patches. Rows beyond
 the last repeat it; their sums are never looked at.
+
+Pairs of bfloat16 (conv_pairs.py) lie otherwise: row by row, words of two channels.
 """
 
 from flambeau.codegen.loops import I64, PTR, vector
 from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
+from flambeau.codegen.templates.conv_pairs import lay_out_pairs
 from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
 from flambeau.codegen.templates.conv_tiles import strip_rows
 
@@ -17,6 +20,10 @@ class Strips(Patches):
     """Kernels that make strips: of the rows of `weights`, `m` of them."""
 
     def prepare_strips(self):
+        if not self.pairs:
+            self.strip_function()
+
+    def strip_function(self):
         """Write strip(line, a_m, rows, count, out): `count` weights of each row of a strip."""
         tall, module = strip_rows(), self.module
         mirror_function(module, self.type, tall)
@@ -40,6 +47,9 @@ class Strips(Patches):
     def strips(self, phase, block, first, last, out):
         """Strips first..last of one block; out is where strip 0 would be."""
         fn, tall = self.fn, strip_rows()
+        if self.pairs:
+            rows = first * tall, fn.min(last * tall, self.m)
+            return lay_out_pairs(self, phase, block, *rows, out)
         at = self.word("tap_table") + (phase["tap_first"] + block["t_first"]) * len(TAP)
         taps = fn.gep(self.description, at, I64)
         a_c, a_m, count = self.word("a_c"), self.word("a_m"), block["t_count"]
@@ -75,10 +85,13 @@ class Strips(Patches):
 
 
 class WeightPanels(Strips):
-    """Arguments: strips, weights (both of the summed type). A chunk is some strips of one group."""
+    """Arguments: strips, weights (of the summed type, or bfloat16 in pairs).
 
-    def __init__(self, code):
-        super().__init__(code, "ppp", packs=False)
+    A chunk is some strips of one group.
+    """
+
+    def __init__(self, code, paired):
+        super().__init__(code, "ppp", packs=False, pairs="channels" if paired else "")
         self.prepare_strips()
         fn, tall = self.fn, strip_rows()
         strips, weights = self.argument(1), self.argument(2)
@@ -103,6 +116,6 @@ def chunk_rows():
     return TOGETHER * strip_rows()
 
 
-def build(code):
+def build(code, paired):
     """IR of the kernel for a memory dtype."""
-    return WeightPanels(code).text()
+    return WeightPanels(code, paired).text()

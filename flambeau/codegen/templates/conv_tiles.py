@@ -3,12 +3,13 @@
 The left operand lies in one of two ways. "panels": strips of rows, k by k, as conv_panels.py lays
 out weights; element (row, k) is k * rows + row elements after the start of its strip. "rows": each
 row side by side, `a_row` bytes from one to the next. The right operand is a panel with `b_step`
-bytes from k to k + 1. Sums stay in a buffer of the compute type from one block of k to the next.
-(tiles.py knows the first way too, but starts from zero and ends in an epilogue.)
+bytes from k to k + 1; both may consist of words of two bfloat16, with k counting words. Sums stay
+in a buffer of the compute type from one block of k to the next. (tiles.py knows the first way too,
+but starts from zero and ends in an epilogue.)
 """
 
-from flambeau.codegen.loops import I1, I64, PTR, V, vector
-from flambeau.codegen.templates.tiles import multiply_add, registers
+from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector
+from flambeau.codegen.templates.tiles import add_pairs, multiply_add, registers
 
 WIDE = 3  # vectors of a tile
 PARAMETERS = (
@@ -22,8 +23,8 @@ def strip_rows():
     return 8 if registers() == 32 else 4
 
 
-def tile_function(module, name, type, width, rows, vectors, left):
-    """sums (+)= rows of a times a panel, `depth` products each."""
+def tile_function(module, name, type, width, rows, vectors, left, paired):
+    """sums (+)= rows of a times a panel, `depth` products each, or products of pairs."""
     fn = module.function(name, PARAMETERS, internal=True)
     depth, a, a_row, b, b_step, sums, pitch, fresh = fn.params
     held = vector(type, width)
@@ -44,12 +45,17 @@ def tile_function(module, name, type, width, rows, vectors, left):
 
     def step(values):
         k, panel, *acc = values
-        columns = [fn.load(fn.gep(panel, v * width, type), held) for v in range(vectors)]
+        cell = I32 if paired else type
+        taken = vector(cell, width)
+        columns = [fn.load(fn.gep(panel, v * width, cell), taken) for v in range(vectors)]
         for r in range(rows):
-            x = fn.splat(fn.load(fn.gep(lines[r], k, type), type), width)
+            x = fn.splat(fn.load(fn.gep(lines[r], k, cell), cell), width)
             for v in range(vectors):
                 n = r * vectors + v
-                acc[n] = multiply_add(fn, [acc[n]], [x], [columns[v]])[0]
+                if paired:
+                    acc[n] = add_pairs(fn, acc[n], x, columns[v])
+                else:
+                    acc[n] = multiply_add(fn, [acc[n]], [x], [columns[v]])[0]
         return [k + step_by, fn.gep(panel, b_step, "i8"), *acc]
 
     _, _, *acc = fn.carry(depth, [fn.value(0, I64), b, *start], step)
@@ -59,25 +65,28 @@ def tile_function(module, name, type, width, rows, vectors, left):
 
 
 class Grid:
-    """The tiles of one kernel: tall ones, and lower ones for the last rows."""
+    """The tiles of one kernel: tall ones, and lower ones for the last rows.
 
-    def __init__(self, patches, left):
-        self.p, self.left = patches, left
-        self.heights = (4, 1) if strip_rows() == 4 else (8, 4, 1)
+    covers: may a tile be higher than there are rows? Its last sums are then garbage.
+    """
+
+    def __init__(self, patches, left, covers):
+        self.p, self.left, self.covers = patches, left, covers
+        self.heights = (4, 2, 1) if strip_rows() == 4 else (8, 4, 2, 1)
         for rows in self.heights:
             for vectors in (2, WIDE) if rows == self.heights[0] else (WIDE,):
                 name = f"tile{rows}x{vectors}"
-                tile_function(
-                    patches.module, name, patches.type, patches.width, rows, vectors, left
-                )
+                facts = patches.type, patches.width, rows, vectors, left, bool(patches.pairs)
+                tile_function(patches.module, name, *facts)
 
     def run(
         self, rows, columns, depth, a, a_row, b, b_step, sums, pitch, fresh, keep=None, after=None
     ):
         """All tiles of rows x columns sums.
 
-        after(first row, rows, sums) is written behind each strip of tiles. keep is 0 if strips may
-        share the same memory for their sums, because nobody wants them later, else 1.
+        after(first row, rows, sums, (first vector, last)) is written behind each tile: what it
+        stores then goes to memory while the next tile multiplies. keep is 0 if strips may share the
+        same memory for their sums, because nobody wants them later, else 1.
         """
         fn, p = self.p.fn, self.p
         count = (columns + p.width - 1) / p.width
@@ -95,16 +104,20 @@ class Grid:
             tall = strip_rows()
             return fn.gep(a, (first / tall) * tall * depth + first % tall, p.type)
 
-        def strip(first, height):
+        def strip(first, height, rows=None):
             start = left_operand(first)
             line = fn.gep(sums, first * pitch if keep is None else first * pitch * keep, "i8")
 
             def call(vectors, column):
-                there = fn.gep(b, column * p.size, "i8")
-                operands = [depth, start, a_row, there, b_step]
+                panel = fn.gep(b, column * p.size, "i8")
+                operands = [depth, start, a_row, panel, b_step]
                 operands += [fn.gep(line, column * p.size, "i8"), pitch, fresh]
                 text = ", ".join(map(repr, operands))
                 fn.line(f"call void @tile{height}x{vectors}({text})")
+                if after is not None:
+                    low = column / p.width
+                    there = (low, fn.min(low + vectors, count))
+                    after(first, height if rows is None else rows, line, there)
 
             if height == self.heights[0]:
                 with fn.loop(0, wide) as t:
@@ -114,12 +127,20 @@ class Grid:
             else:
                 with fn.loop(0, covering) as t:
                     call(WIDE, t * (WIDE * p.width))
-            if after is not None:
-                after(first, height, line)
 
-        done = fn.value(0, I64)
+        tall, *lower = self.heights
+        done = (rows / tall) * tall
+        with fn.loop(0, done, tall) as first:
+            strip(first, tall)
+        if not self.covers:
+            for height in lower:
+                end = done + ((rows - done) / height) * height
+                with fn.loop(done, end, height) as first:
+                    strip(first, height)
+                done = end
+            return
+        # there is room for rows up to that of the tallest tile: one covers all that are left
+        left = rows - done
         for height in self.heights:
-            end = done + ((rows - done) / height) * height
-            with fn.loop(done, end, height) as first:
-                strip(first, height)
-            done = end
+            with fn.when((left > height // 2) & (left <= height)):
+                strip(done, height, left)

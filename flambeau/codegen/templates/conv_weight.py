@@ -10,22 +10,32 @@ from flambeau.codegen.descriptions import Gather
 from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
-from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
+from flambeau.codegen.loops import I32, I64, PTR, Module, V, bytes_of, vector
 from flambeau.codegen.templates import tiles
 from flambeau.codegen.templates.conv_mirror import call_mirror, mirror_function
-from flambeau.codegen.templates.conv_patches import BLOCK, PHASE, TAP, Patches
+from flambeau.codegen.templates.conv_patches import (
+    BLOCK,
+    CUT,
+    PHASE,
+    TAP,
+    Patches,
+    pair_at,
+    zipped,
+)
 from flambeau.codegen.templates.conv_tiles import Grid
+from flambeau.codegen.templates.tiles import load_pairs, prefix_mask
 
 
 class WeightGradient(Patches):
     """Arguments: shares, x, y (the incoming gradient), scratch, number of slots."""
 
-    def __init__(self, code):
-        super().__init__(code, "ppppp" + "i")
-        self.grid = Grid(self, "rows")
-        mirror_function(self.module, self.type, self.width)
+    def __init__(self, code, paired):
+        super().__init__(code, "ppppp" + "i", pairs="pixels" if paired else "")
+        self.grid = Grid(self, "rows", False)
+        self.turned = I32 if paired else self.type  # what a pixel, or two, hold of a channel
+        mirror_function(self.module, self.turned, self.width)
         fn = self.fn
-        self.square = fn.alloca(self.type, self.width**2)
+        self.square = fn.alloca(self.turned, self.width**2)
         self.shares, self.x, self.y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
         self.m = self.word("m")
@@ -59,8 +69,9 @@ class WeightGradient(Patches):
         taps = fn.gep(self.description, self.word("tap_table") + block["t_first"] * len(TAP), I64)
         self.pack(x, taps, block)
         row = block["c_first"] * self.word("k_total") / self.word("c") + block["t_first"]
+        depth = (self.count + 1) >> 1 if self.pairs else self.count
         self.grid.run(
-            block["c_count"] * block["t_count"], self.m, self.count, self.panel, self.panel_pitch,
+            block["c_count"] * block["t_count"], self.m, depth, self.panel, self.panel_pitch,
             self.sums, self.sums_pitch,
             fn.gep(shares, row * self.sums_pitch, "i8"), self.sums_pitch, fresh,
         )  # fmt: skip
@@ -68,20 +79,34 @@ class WeightGradient(Patches):
     def add_pixels(self, shares, fresh):
         """The gradient of the bias is one more row of sums: all pixels, with weight one."""
         fn, w = self.fn, self.width
+        held, count = vector(self.turned, w), self.count
+        if self.pairs:
+            count = (count + 1) >> 1
+
+        def of_place(at):
+            found = fn.load(at, held)
+            if not self.pairs:
+                return found
+            halves = found << 16, found & -(1 << 16)
+            low, high = [fn.convert("bitcast", x, self.vector) for x in halves]
+            return low + high
+
         row = fn.gep(shares, self.word("k_total") * self.sums_pitch, "i8")
         zero = V(fn, self.vector, "zeroinitializer") if w > 1 else fn.value(0, self.type)
         with fn.loop(0, self.m, w) as m:
 
             def add(values):
                 at, total = values
-                return [fn.gep(at, self.sums_pitch, "i8"), total + fn.load(at, self.vector)]
+                return [fn.gep(at, self.sums_pitch, "i8"), total + of_place(at)]
 
-            total = fn.carry(self.count, [fn.gep(self.sums, m, self.type), zero], add)[1]
+            total = fn.carry(count, [fn.gep(self.sums, m, self.type), zero], add)[1]
             place = fn.gep(row, m, self.type)
             fn.store(total + fn.select(fresh, zero, fn.load(place, self.vector)), place)
 
     def turn(self, y):
         """Gradients of the block as rows of channels: sums[pixel][channel]."""
+        if self.pairs:
+            return self.turn_pairs(y)
         fn, w, y_m = self.fn, self.width, self.word("y_m")
         raw = vector(MEMORY_TYPE[self.code], w)
 
@@ -101,7 +126,7 @@ class WeightGradient(Patches):
             # along lines first: that is how memory likes to be read
             vectors = (self.count + w - 1) / w
             with fn.loop(0, self.m, w) as m, fn.loop(0, vectors) as v:
-                where, apart = self.lanes_of(fn, self.lanes, v)
+                where, way = self.lanes_of(fn, self.lanes, self.ways, v)
 
                 def square():
                     mask = self.below(self.count - v * w)
@@ -121,7 +146,56 @@ class WeightGradient(Patches):
                         here = fn.gep(y, at + row * y_m, "i8")
                         put(fn.load(here, MEMORY_TYPE[self.code]), i, row)
 
-                fn.if_else(apart(1), square, one_by_one)
+                fn.if_else(way >= CUT, square, one_by_one)
+
+        fn.if_else(y_m == self.item, channels_last, channels_first)
+
+    def turn_pairs(self, y):
+        """The same with two pixels to a row: sums[pixel / 2][channel], words of both."""
+        fn, w, y_m = self.fn, self.width, self.word("y_m")
+
+        def lane(i):
+            return fn.load(fn.gep(self.lanes, i, I64), I64, 8)
+
+        def place(pair, m):
+            return fn.gep(fn.gep(self.sums, pair * self.sums_pitch, "i8"), m, I32)
+
+        def channels_last():
+            with fn.loop(0, self.count, 2) as i:
+                lines = [fn.gep(y, lane(i + k), "i8") for k in range(2)]
+                both = i + 1 < self.count
+                with fn.loop(0, self.m, w) as m:
+                    masks = self.below(self.m - m), self.below(fn.select(both, self.m - m, 0))
+                    halves = [
+                        masked_load(fn, fn.gep(line, m * self.item, "i8"), vector("i16", w), mask)
+                        for line, mask in zip(lines, masks)
+                    ]
+                    fn.store(zipped(fn, *halves), place(i >> 1, m), 4)
+
+        def channels_first():
+            with fn.loop(0, self.m, w) as m, fn.loop(0, self.count, 2 * w) as i:
+                where, way = self.lanes_of(fn, self.lanes, self.ways, i / w)
+                there, second = self.lanes_of(fn, self.lanes, self.ways, i / w + 1)
+                follows = (second >= CUT) & (there == where + w * self.item)
+                left = self.count - i
+
+                def square():
+                    mask = prefix_mask(fn, 2 * w, left)
+                    with fn.loop(0, w) as k:
+                        row = fn.min(m + k, self.m - 1)
+                        found = load_pairs(fn, fn.gep(y, row * y_m + where, "i8"), w, mask)
+                        fn.store(found, fn.gep(self.square, k * w, I32))
+                    call_mirror(fn, self.square, place(i >> 1, m), self.sums_pitch)
+
+                def one_by_one():
+                    end = fn.min(self.count, i + 2 * w)
+                    with fn.loop(i, end, 2) as p, fn.loop(m, fn.min(m + w, self.m)) as row:
+                        here = fn.gep(y, lane(p) + row * y_m, "i8")
+                        word = pair_at(fn, here, lane(p + 1) - lane(p), p + 1 < self.count)
+                        fn.store(word, place(p >> 1, row))
+
+                is_beside = (way >= CUT) & (follows | (left <= w))
+                fn.if_else(is_beside, square, one_by_one)
 
         fn.if_else(y_m == self.item, channels_last, channels_first)
 
@@ -183,9 +257,9 @@ class Gathering:
         return module_text(self.module)
 
 
-def build(code):
+def build(code, paired):
     """IR of the kernel that makes shares."""
-    return WeightGradient(code).text()
+    return WeightGradient(code, paired).text()
 
 
 def build_gathering(code):

@@ -162,7 +162,7 @@ class Winograd(Squares):
     def __init__(self, code, tail=None):
         super().__init__(code, "pppppp" + "i" + (tail.kinds if tail else ""))
         self.tail = tail
-        self.grid = Grid(self, "panels")
+        self.grid = Grid(self, "panels", False)
         self.finish_function()
         fn = self.fn
         y, x, a, bias = (self.argument(k) for k in range(1, 5))

@@ -44,7 +44,7 @@ class WinogradWeight(Squares):
 
     def __init__(self, code):
         super().__init__(code, "ppppp" + "i")
-        self.grid = Grid(self, "rows")
+        self.grid = Grid(self, "rows", False)
         mirror_function(self.module, self.type, self.width)
         fn = self.fn
         self.square = fn.alloca(self.type, self.width**2)

@@ -29,7 +29,7 @@ def lanes(code):
     return current().vector_bytes // bytes_of(LLVM_TYPE[COMPUTE_TYPE[code]])
 
 
-def _index(fn, base, i, code):
+def place_at(fn, base, i, code):
     return convert(
         fn, load_element(fn, fn.gep(base, i, MEMORY_TYPE[code]), code, 1, "c"), code, "i64"
     )
@@ -48,7 +48,7 @@ def _prefetch(fn, pointer, lines):
         fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, I8), *facts)
 
 
-def _columns(fn, length, width, run):
+def each_part(fn, length, width, run):
     """run(column, vectors, mask) over a row: several vectors at once, one, a part of one."""
     wide = width * AT_ONCE
     most = (length / wide) * wide
@@ -73,10 +73,10 @@ def build_lookup(size, index):
     unit = f"i{8 * size}"
     whole = (length / w) * w
     with fn.loop(begin, fn.min(begin + per_chunk, count)) as i:
-        row = _index(fn, places, i, index)
+        row = place_at(fn, places, i, index)
         inside = row.below(rows)
         kernel.fail(~inside, OUT_OF_RANGE)
-        soon = _index(fn, places, fn.min(i + AHEAD, count - 1), index)
+        soon = place_at(fn, places, fn.min(i + AHEAD, count - 1), index)
         _prefetch(fn, fn.gep(table, soon * stride, I8), LINES)
         with fn.when(inside):
             source, goal = fn.gep(table, row * stride, I8), fn.gep(out, i * length, I8)
@@ -135,7 +135,7 @@ def build_links(index, link):
         fn.store(fn.value(-1, link), fn.gep(firsts, row, link))
     with fn.loop(0, count) as k:
         i = count - 1 - k
-        row = _index(fn, places, i, index)
+        row = place_at(fn, places, i, index)
         inside = row.below(rows)
         kernel.fail(~inside, OUT_OF_RANGE)
         with fn.when(inside & (row != padding)):
@@ -214,9 +214,9 @@ def build_linked_sum(code, access, link, bags, factors, averaged):
                     value = cell.get() if share is None else cell.get() * share
                     put(value, column + k * w, mask)
 
-            _columns(fn, columns, w, some)
+            each_part(fn, columns, w, some)
 
-        fn.if_else(first >= 0, used, lambda: _columns(fn, columns, w, empty))
+        fn.if_else(first >= 0, used, lambda: each_part(fn, columns, w, empty))
     return kernel.text()
 
 
@@ -241,10 +241,10 @@ class _Bags:
             return bag * self.listed, following * self.listed
         end = fn.if_else(
             following < self.listed,
-            lambda: _index(fn, self.offsets, following, self.index),
+            lambda: place_at(fn, self.offsets, following, self.index),
             lambda: self.count + 0,
         )
-        return _index(fn, self.offsets, bag, self.index), end
+        return place_at(fn, self.offsets, bag, self.index), end
 
     def each(self, visit):
         """visit(bag, begin, end, size) for the bags of this chunk, if their places are right."""
@@ -257,7 +257,7 @@ class _Bags:
             kernel.fail(~good.get(), BAD_OFFSETS)
             with fn.when(good.get()):
                 with fn.loop(begin, end) as i:
-                    row = _index(fn, self.places, i, self.index)
+                    row = place_at(fn, self.places, i, self.index)
                     good.set(good.get() & row.below(self.rows))
                     counted = fn.convert("zext", row != self.padding, I64) if self.skips else 1
                     size.set(size.get() + counted)
@@ -271,7 +271,7 @@ class _Bags:
         """visit(place, row) for the members of a bag that are not padding."""
         fn = self.fn
         with fn.loop(begin, end) as i:
-            row = _index(fn, self.places, i, self.index)
+            row = place_at(fn, self.places, i, self.index)
             if not self.skips:
                 visit(i, row)
             else:
@@ -318,7 +318,7 @@ def build_bag_sum(code, index, listed, skips, averaged, weighted):
                 at = fn.gep(goal, column + k * w, MEMORY_TYPE[code])
                 store_element(fn, value, at, code, w, "c", None, mask)
 
-        _columns(fn, walk.columns, w, some)
+        each_part(fn, walk.columns, w, some)
 
     walk.each(visit)
     return walk.kernel.text()
@@ -371,7 +371,7 @@ def build_bag_dots(code, index):
     type, w = COMPUTE_TYPE[code], lanes(code)
     begin = kernel.chunk * per_chunk
     with fn.loop(begin, fn.min(begin + per_chunk, count)) as i:
-        row = _index(fn, places, i, index)
+        row = place_at(fn, places, i, index)
         total = fn.var(fn.value(0.0, vector(LLVM_TYPE[type], w)))
         with fn.when(row != padding):
             bag = fn.load(fn.gep(bag_of, i, I64), I64)
@@ -394,7 +394,7 @@ def build_bag_dots(code, index):
                     )
                     total.set(total.get() + a * b)
 
-            _columns(fn, columns, w, some)
+            each_part(fn, columns, w, some)
         store_element(
             fn, _across(fn, total.get(), w), fn.gep(out, i, MEMORY_TYPE[code]), code, 1, "c"
         )

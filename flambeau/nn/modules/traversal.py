@@ -5,17 +5,34 @@ from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
+from flambeau import __future__ as future
 from flambeau import _device, _dtype
 from flambeau._memory_format import memory_format as _memory_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import creation
 from flambeau.nn.parameter import Parameter, forget_gradients, is_lazy
+from flambeau.utils.swapping import swap_tensors
 
 
 def _items(place):
     """What gives the members that a module keeps in one place."""
     return lambda module: getattr(module, place).items()
+
+
+def _convert_anew(parameters, param, fn):
+    """Make another parameter of one, in its place or inside, if torch.__future__ says so."""
+    if not future.is_asked():
+        return False
+    new = Parameter(fn(param), param.requires_grad)
+    if param.grad is not None:
+        new.grad = fn(param.grad).requires_grad_(param.grad.requires_grad)
+    if future.get_swap_module_params_on_conversion():
+        swap_tensors(param, new)
+    else:
+        name = next(key for key, value in parameters.items() if value is param)
+        parameters[name] = new
+    return True
 
 
 def _to_floats(name, doc):
@@ -157,7 +174,7 @@ class Traversal:
             for param in self._parameters.values():
                 if is_lazy(param):
                     _convert_lazy(param, fn)
-                elif param is not None:
+                elif param is not None and not _convert_anew(self._parameters, param, fn):
                     _convert(param, fn)
         for name, buffer in self._buffers.items():
             if is_lazy(buffer):

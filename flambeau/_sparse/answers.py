@@ -1,0 +1,418 @@
+"""Ordinary functions that take sparse tensors, and what they do with them.
+
+A handler (interposing/) comes with the first sparse tensor of a process. Where no argument is
+sparse it goes on; otherwise FUNCTIONS answers, by the name of the function, and ops that are not
+there are refused in PyTorch's words. Programs without sparse tensors pay nothing.
+"""
+
+import functools
+
+from flambeau import _dtype as d
+from flambeau import interposing
+from flambeau._memory_format import sparse_coo, strided
+from flambeau._sparse import arithmetic as a
+from flambeau._sparse import products as p
+from flambeau._sparse import reductions as r
+from flambeau._sparse.conversion import coalesce, to_dense
+from flambeau._sparse.printing import sparse_text
+from flambeau._sparse.tensors import (
+    Compressed,
+    Coo,
+    bare,
+    is_coo,
+    is_sparse,
+    kind_of,
+    parts_of,
+)
+from flambeau._tensor import Tensor
+from flambeau.ops.table import public
+
+# functions of one element that leave zero zero
+_UNARY = (
+    "abs absolute sqrt sin sinh asin arcsin asinh arcsinh tan tanh atan arctan atanh arctanh "
+    "expm1 log1p erf erfinv sign sgn floor ceil round trunc fix deg2rad rad2deg relu square "
+    "nan_to_num isnan isinf isposinf isneginf signbit frac angle positive threshold "
+    "leaky_relu"
+).split()
+_LINEAR = "neg negative conj conj_physical real imag resolve_conj resolve_neg".split()
+_CASTS = {
+    "float": d.float32,
+    "double": d.float64,
+    "half": d.float16,
+    "bfloat16": d.bfloat16,
+    "int": d.int32,
+    "long": d.int64,
+    "short": d.int16,
+    "char": d.int8,
+    "byte": d.uint8,
+    "bool": d.bool_,
+    "cfloat": d.complex64,
+    "cdouble": d.complex128,
+}
+
+
+def _refused(kind, words):
+    def answer(*args, **kwargs):
+        raise kind(words)
+
+    return answer
+
+
+def _detach(t):
+    out = bare(parts_of(t), t.shape, t._layout.kind)
+    out._storage = t._storage
+    return out
+
+
+def _of_values(name):
+    return functools.partial(a.on_values, public(name))
+
+
+def _of_values_in_place(name):
+    def answer(t, *args, **kwargs):
+        if is_coo(t) and not parts_of(t).coalesced:
+            raise RuntimeError(f"{name}_ requires coalesced input")
+        return a.in_place(_of_values(name))(t, *args, **kwargs)
+
+    return answer
+
+
+def _float_power(t, exponent):
+    return a.pow_(a.to(t, d.float64), exponent)
+
+
+def _is_same_size(one, other):
+    return one.shape == other.shape
+
+
+def _equal(one, other):
+    if not is_sparse(one) or not is_sparse(other) or kind_of(one) is not kind_of(other):
+        return False
+    if is_coo(one):
+        one, other = coalesce(one), coalesce(other)
+    pairs = zip(parts_of(one), parts_of(other))
+    return one.shape == other.shape and all(
+        public("equal")(x, y) for x, y in pairs if isinstance(x, Tensor)
+    )
+
+
+def _item(t):
+    if t.numel() != 1:
+        raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
+    return to_dense(t).item()
+
+
+def _size(t, dim=None):
+    return t.shape if dim is None else t.shape[dim]
+
+
+def _stride(t, dim=None):
+    if is_coo(t):
+        return (0,) * t.ndim if dim is None else 0
+    raise RuntimeError("Sparse CSR tensors do not have strides")
+
+
+def _deepcopy(t, memo):
+    if not t.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment"
+        )
+    if id(t) not in memo:
+        copied = a.clone(_detach(t)).requires_grad_(t.requires_grad)
+        if type(t) is not Tensor:
+            copied = copied.as_subclass(type(t))
+        memo[id(t)] = copied
+    return memo[id(t)]
+
+
+def _reduced(t, protocol):
+    return _unpickled, (tuple(parts_of(t)), tuple(t.shape), t._layout.kind, t.requires_grad)
+
+
+def _unpickled(parts, shape, kind, requires_grad):
+    made = Coo(*parts) if kind is sparse_coo else Compressed(*parts)
+    return bare(made, shape, kind).requires_grad_(requires_grad)
+
+
+def _like(name):
+    """*_like functions, where another layout may be asked for."""
+
+    def answer(t, *args, layout=None, dtype=None, device=None, **kwargs):
+        if layout is strided:
+            make = public("zeros" if name != "ones_like" else "ones")
+            return make(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+        if name == "ones_like":
+            raise NotImplementedError(
+                "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend."
+            )
+        return a.zeros_like(t, layout=layout, dtype=dtype, device=device, **kwargs)
+
+    return answer
+
+
+def _new_like(name):
+    """new_zeros and its kin: a dense tensor of the same dtype, of the values."""
+
+    def answer(t, *args, **kwargs):
+        return getattr(parts_of(t).values, name)(*args, **kwargs)
+
+    return answer
+
+
+def _embedding(weight, indices, *args, **kwargs):
+    return to_dense(a.index_select(weight, 0, indices.reshape(-1))).reshape(
+        *indices.shape, *weight.shape[1:]
+    )
+
+
+def _sum_to_size(t, *size):
+    size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    if tuple(size) == tuple(t.shape):
+        return t
+    raise RuntimeError("sum_to_size: sparse gradients cannot be brought to another size")
+
+
+def _requires_unbind(t, dim=0):
+    return tuple(a.select(t, dim, k) for k in range(t.shape[dim]))
+
+
+def _pinned(t, *args, **kwargs):
+    return t
+
+
+def _warned_spmm(one, other):
+    return p.mm(one, other)
+
+
+def _expand(t, *size):
+    raise RuntimeError("expand is unsupported for Sparse tensors")
+
+
+def _reshape(t, *shape):
+    raise RuntimeError("reshape is not implemented for sparse tensors")
+
+
+def _add_dispatch(one, other, *rest, alpha=1, out=None):
+    found = a.add(one, other, alpha=alpha)
+    return found if out is None else out.copy_(found)
+
+
+def _type(t, dtype=None, non_blocking=False):
+    return a.type_name(t) if dtype is None else a.to(t, dtype)
+
+
+def _transposed_dims(t, dim0, dim1):
+    return a.transpose(t, dim0, dim1)
+
+
+FUNCTIONS = {
+    **{name: _of_values(name) for name in _UNARY},
+    **{name + "_": _of_values_in_place(name) for name in _UNARY},
+    **{name: functools.partial(a.on_values_linearly, public(name)) for name in _LINEAR},
+    **{
+        name + "_": a.in_place(functools.partial(a.on_values_linearly, public(name)))
+        for name in ("neg", "negative")
+    },
+    **{name: (lambda t, *rest, _as=dtype, **kw: a.to(t, _as)) for name, dtype in _CASTS.items()},
+    "add": _add_dispatch,
+    "add_": a.add_,
+    "sub": a.sub,
+    "subtract": a.sub,
+    "sub_": a.sub_,
+    "rsub": a.rsub,
+    "mul": a.mul,
+    "multiply": a.mul,
+    "mul_": a.in_place(a.mul),
+    "div": a.div,
+    "divide": a.div,
+    "true_divide": a.div,
+    "div_": a.in_place(a.div),
+    "floor_divide": a.floor_divide,
+    "floor_divide_": a.in_place(a.floor_divide),
+    "pow": a.pow_,
+    "float_power": _float_power,
+    "transpose": _transposed_dims,
+    "swapaxes": _transposed_dims,
+    "swapdims": _transposed_dims,
+    "t": a.t_,
+    "T": a.t_,
+    "mT": lambda t: a.transpose(t, -2, -1),
+    "H": lambda t: a.on_values_linearly(public("conj_physical"), a.t_(t)),
+    "adjoint": lambda t: a.transpose(t, -2, -1),
+    "permute": a.permute,
+    "select": a.select,
+    "index_select": a.index_select,
+    "narrow_copy": a.narrow_copy,
+    "unsqueeze": a.unsqueeze,
+    "unbind": _requires_unbind,
+    "cat": a.cat,
+    "concat": a.cat,
+    "concatenate": a.cat,
+    "stack": a.stack,
+    "__getitem__": a.getitem,
+    "clone": a.clone,
+    "to": a.to,
+    "_to_copy": a.to,
+    "cpu": lambda t, *args, **kwargs: a.to(t, "cpu"),
+    "cuda": lambda t, device=None, *args, **kwargs: a.to(t, device or "cuda"),
+    "type": _type,
+    "detach": _detach,
+    "alias": _detach,
+    "contiguous": _refused(RuntimeError, "unsupported memory format option Contiguous"),
+    "zero_": a.zero_,
+    "copy_": a.copy_,
+    "zeros_like": _like("zeros_like"),
+    "empty_like": _like("empty_like"),
+    "ones_like": _like("ones_like"),
+    **{
+        name: _new_like(name) for name in "new_zeros new_ones new_empty new_full new_tensor".split()
+    },
+    "mm": p.mm,
+    "spmm": _warned_spmm,
+    "dsmm": _warned_spmm,
+    "smm": p.smm,
+    "hspmm": p.hspmm,
+    "sspaddmm": p.sspaddmm,
+    "addmm": p.addmm,
+    "addmm_": a.in_place(p.addmm),
+    "mv": p.mv,
+    "addmv": p.addmv,
+    "matmul": p.matmul,
+    "bmm": p.bmm,
+    "linear": p.linear,
+    "sum": r.sum_,
+    "norm": r.norm,
+    "linalg_norm": lambda t, ord=None, *rest, **kw: r.norm(t, 2 if ord is None else ord),
+    "linalg_vector_norm": lambda t, ord=2, *rest, **kw: r.norm(t, ord),
+    "any": r.any_,
+    "mean": r.mean_,
+    "sum_to_size": _sum_to_size,
+    "equal": _equal,
+    "is_same_size": _is_same_size,
+    "item": _item,
+    "embedding": _embedding,
+    "size": _size,
+    "stride": _stride,
+    "is_contiguous": lambda t, *args, **kwargs: False,
+    "data_ptr": _refused(
+        RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage"
+    ),
+    "tolist": _refused(
+        RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage"
+    ),
+    "numpy": _refused(
+        TypeError,
+        "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.",
+    ),
+    "__array__": _refused(
+        TypeError,
+        "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.",
+    ),
+    **dict.fromkeys(
+        "storage untyped_storage _typed_storage".split(),
+        _refused(NotImplementedError, "Cannot access storage of SparseTensorImpl"),
+    ),
+    "expand": _expand,
+    "reshape": _reshape,
+    "flatten": _reshape,
+    "__repr__": lambda t, *args, **kwargs: sparse_text(t),
+    "__str__": lambda t: sparse_text(t),
+    "__deepcopy__": _deepcopy,
+    "__reduce_ex__": _reduced,
+    "pin_memory": _pinned,
+}
+
+# operators that are functions of another name here
+_OPERATORS = {
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
+    **dict.fromkeys("__rtruediv__ __rfloordiv__ __rpow__ __rmod__".split(), "reciprocal"),
+    "__abs__": "abs",
+    "__neg__": "neg",
+    "__pos__": "positive",
+}
+# ops that look at facts only, or at nothing
+_PLAIN = frozenset(
+    """
+    empty zeros ones full tensor retain_grad requires_grad_ backward is_sparse result_type
+    is_floating_point is_complex is_signed numel dim detach_ set_ _foreach_zero_ as_subclass
+    is_nonzero is_pinned is_inference
+    """.split()
+)
+
+
+def _sought(value):
+    """Is it a sparse tensor, or a list with one?"""
+    if isinstance(value, Tensor):
+        return value._layout.strides is None
+    if type(value) in (list, tuple):
+        return any(map(_sought, value))
+    return False
+
+
+class _Answers(interposing.Handler):
+    """Lets sparse arguments be handled by FUNCTIONS."""
+
+    kinds = frozenset({"op", "python", "data", "method", "node"})
+    level = -10
+    sees = "all"
+    all_threads = is_lasting = forks = True
+
+    def around(self, name, function, args, kwargs):
+        for value in args:
+            if _sought(value):
+                break
+        else:
+            if not kwargs or not any(map(_sought, kwargs.values())):
+                return function(*args, **kwargs)
+        return self.answered(name, function, args, kwargs)
+
+    def answered(self, name, function, args, kwargs):
+        key = name.place.key
+        if name.kind == "node":
+            node, grads, _ = args
+            return function(node, grads, True) if _fuses(node) else function(*args)
+        answer = FUNCTIONS.get(key)
+        if answer is None:
+            in_place = key.endswith("_") and not key.startswith("__")
+            row = _OPERATORS.get(key) or (key if in_place else name.row)
+            answer = FUNCTIONS.get(row)
+        if answer is not None:
+            if "input" in kwargs:
+                args, kwargs = (
+                    (kwargs["input"], *args),
+                    {key: value for key, value in kwargs.items() if key != "input"},
+                )
+            return answer(*args, **kwargs)
+        if name.kind == "op" and key not in _PLAIN:
+            raise NotImplementedError(
+                f"Could not run '{name}' with arguments from the "
+                f"'{_backend(args, kwargs)}' backend. This could be because the operator doesn't "
+                "exist for this backend. Tensor.to_dense() gives a tensor that every function "
+                "takes."
+            )
+        return function(*args, **kwargs)
+
+
+def _backend(args, kwargs):
+    """What PyTorch calls the backend of the first sparse argument."""
+    for value in (*args, *kwargs.values()):
+        if is_sparse(value):
+            device = "CUDA" if value.device.type == "cuda" else "CPU"
+            return ("Sparse" if is_coo(value) else "SparseCsr") + device
+        if type(value) in (list, tuple):
+            found = _backend(value, {})
+            if found:
+                return found
+    return ""
+
+
+def _fuses(node):
+    """Does a node run a kernel of its derivative, which could not take a sparse gradient?"""
+    return not type(node).__module__.startswith("flambeau._sparse")
+
+
+ANSWERS = _Answers()

@@ -1,0 +1,560 @@
+"""Arithmetic of sparse tensors, and what moves their elements: transposes, selections, joins.
+
+Everything happens on values (tensors.values_of, tensors.over), so derivatives come by themselves.
+"""
+
+from flambeau import _dtype as d
+from flambeau._layout import Size, wrap_dim
+from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
+from flambeau._sparse.conversion import (
+    coalesce,
+    picked,
+    to_compressed,
+    to_coo,
+    to_dense,
+    with_values,
+)
+from flambeau._sparse.tensors import (
+    COMPRESSED,
+    Coo,
+    bare,
+    compressed,
+    coo,
+    flat_places,
+    is_coo,
+    is_sparse,
+    kind_of,
+    nnz,
+    over,
+    parts_of,
+    pattern_of,
+    sparse_dim,
+    values_of,
+    write,
+)
+from flambeau._tensor import Tensor
+from flambeau._tensor.questions import result_type
+from flambeau.autograd.grad_mode import modes
+from flambeau.ops.table import public
+
+_ORDER = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
+
+
+def on_values(function, t, *args, **kwargs):
+    """A function of values that leaves zeros zero; it wants each element once."""
+    if is_coo(t):
+        t = coalesce(t)
+    return with_values(t, function(values_of(t), *args, **kwargs))
+
+
+def on_values_linearly(function, t, *args, **kwargs):
+    """The same for functions of which a sum may be taken before or after."""
+    return with_values(t, function(values_of(t), *args, **kwargs))
+
+
+def is_number(value):
+    """A Python number, or a dense tensor without dimensions."""
+    return not isinstance(value, Tensor) or (value.ndim == 0 and not is_sparse(value))
+
+
+# -- sums ------------------------------------------------------------------------------------------
+
+
+def add(a, b, *, alpha=1):
+    """a + alpha b, of which one at least is sparse."""
+    if not is_sparse(a):
+        return _onto_dense(a, b, alpha)
+    if not is_sparse(b):
+        if not is_coo(a) and isinstance(b, Tensor) and b.shape == a.shape:
+            return _onto_dense(b if alpha == 1 else b * alpha, a, 1)
+        raise RuntimeError(_ORDER)
+    _same_sizes(a, b)
+    if pattern_of(a).same(pattern_of(b)):
+        return with_values(a, public("add")(values_of(a), values_of(b), alpha=alpha))
+    if is_coo(a) != is_coo(b):
+        raise NotImplementedError(
+            f"add: sparse tensors of two layouts, {kind_of(a)} and {kind_of(b)}, cannot be added"
+        )
+    first, second = to_coo(a), to_coo(b)
+    dtype = result_type(a, b)
+    pieces = [values_of(first).to(dtype), values_of(second).to(dtype)]
+    if alpha != 1:
+        pieces[1] = pieces[1] * alpha
+    indices = public("cat")([parts_of(first).indices, parts_of(second).indices], 1)
+    out = coo(indices, public("cat")(pieces), a.shape, False, "AddBackward0")
+    if parts_of(first).coalesced and parts_of(second).coalesced:
+        out = coalesce(out)
+    return out if is_coo(a) else to_compressed(out, a._layout.kind, _blocksize(a))
+
+
+def _blocksize(t):
+    return tuple(parts_of(t).values.shape[1:3])
+
+
+def _same_sizes(a, b):
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
+            f"{list(b.shape)}"
+        )
+
+
+def _onto_dense(a, b, alpha):
+    if not isinstance(a, Tensor):
+        a = public("full")((), a, dtype=b.dtype)
+    if a.shape != b.shape:
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(a.shape)} while other has size {list(b.shape)} (FYI: dense-sparse addition "
+            "does not currently support broadcasting)"
+        )
+    b = to_coo(b)
+    dims, values = sparse_dim(b), values_of(b)
+    shape = b.shape[:dims]
+    flat = flat_places(parts_of(b).indices, shape)
+    dtype = result_type(a, b)
+    a, values = a.to(dtype), values.to(dtype)
+    rows = a.reshape(shape.numel(), *a.shape[dims:])
+    if alpha != 1:
+        values = values * alpha
+    return rows.index_add(0, flat, values).reshape(a.shape)
+
+
+def add_(a, b, *, alpha=1):
+    """a += alpha b."""
+    if is_sparse(a):
+        found = add(a, b, alpha=alpha)
+        return _assigned(a, found)
+    if a.shape != b.shape:
+        _onto_dense(a, b, alpha)
+    b = to_coo(b)
+    dims, values = sparse_dim(b), values_of(b)
+    shape = a.shape[:dims]
+    flat = flat_places(parts_of(b).indices, shape)
+    if alpha != 1:
+        values = values * alpha
+    values = values.to(a.dtype)
+    if a._layout.is_contiguous:
+        a.view(shape.numel(), *a.shape[dims:]).index_add_(0, flat, values)
+        return a
+    return a.index_put_(tuple(parts_of(b).indices), values, accumulate=True)
+
+
+def _assigned(a, found):
+    """In place: the elements of another tensor, and its place in the graph."""
+    if a._requires_grad and a._grad_fn is None and modes.grad:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    write(a, parts_of(found))
+    a._grad_fn, a._requires_grad = found._grad_fn, found._requires_grad or a._requires_grad
+    return a
+
+
+def in_place(function):
+    """A function of a sparse tensor as one that changes it."""
+
+    def changed(a, *args, **kwargs):
+        return _assigned(a, function(a, *args, **kwargs))
+
+    return changed
+
+
+def sub(a, b, *, alpha=1):
+    return add(a, b, alpha=-alpha)
+
+
+def sub_(a, b, *, alpha=1):
+    return add_(a, b, alpha=-alpha)
+
+
+def rsub(a, b, *, alpha=1):
+    return add(b, a, alpha=-alpha)
+
+
+# -- products and quotients ------------------------------------------------------------------------
+
+
+def mul(a, b):
+    """a * b, element by element."""
+    if not is_sparse(a):
+        a, b = b, a
+    if is_number(b):
+        return on_values_linearly(public("mul"), a, b)
+    if not is_sparse(b):
+        return _mul_dense(a, b)
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"mul operands have incompatible sizes, {list(a.shape)} and {list(b.shape)}"
+        )
+    if not is_coo(a):
+        found = mul(to_coo(a), to_coo(b))
+        return to_compressed(found, a._layout.kind, _blocksize(a))
+    if pattern_of(a).same(pattern_of(b)) and parts_of(a).coalesced:
+        return with_values(a, values_of(a) * values_of(b))
+    a, b = coalesce(a), coalesce(b)
+    return _intersection(a, b)
+
+
+def _intersection(a, b):
+    """Products where both have an element."""
+    shape = a.shape[: sparse_dim(a)]
+    ours = flat_places(parts_of(a).indices, shape)
+    theirs = flat_places(parts_of(b).indices, shape)
+    if not ours.shape[0] or not theirs.shape[0]:
+        keep = ours.new_zeros(0)
+        at = keep
+    else:
+        at = public("searchsorted")(theirs, ours).clamp(max=theirs.shape[0] - 1)
+        keep = (theirs[at] == ours).nonzero()[:, 0]
+        at = at[keep]
+    values = values_of(a).index_select(0, keep) * values_of(b).index_select(0, at)
+    return coo(parts_of(a).indices[:, keep], values, a.shape, True, "MulBackward0")
+
+
+def _mul_dense(a, b):
+    """Sparse times dense: elements of the dense one at the places of the other."""
+    if b.ndim > a.ndim:
+        raise RuntimeError(
+            f"mul(sparse, dense): the dense tensor has more dimensions, {list(b.shape)}, than the "
+            f"sparse one, {list(a.shape)}"
+        )
+    dense = b.expand(a.shape)
+    return with_values(a, values_of(a) * picked(dense, pattern_of(a)))
+
+
+def div(a, b, *, rounding_mode=None):
+    """a / b, by a number."""
+    if not is_sparse(a):
+        raise NotImplementedError(
+            "Could not run 'aten::reciprocal' with arguments from the 'SparseCPU' backend."
+        )
+    if not is_number(b):
+        shape = list(b.shape)
+        raise RuntimeError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{shape} for divisor)"
+        )
+    run = on_values if rounding_mode else on_values_linearly
+    return run(public("div"), a, b, rounding_mode=rounding_mode)
+
+
+def floor_divide(a, b):
+    return div(a, b, rounding_mode="floor")
+
+
+def pow_(a, exponent):
+    """Powers, which leave zeros zero if they are above zero."""
+    if isinstance(exponent, Tensor) or not is_sparse(a):
+        raise NotImplementedError("sparse powers take a number as their exponent")
+    if exponent == 0:
+        raise RuntimeError(
+            "pow: expected a nonzero exponent for a sparse tensor: zeros would become ones"
+        )
+    return on_values(public("pow"), a, exponent)
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+_TURNED = {
+    sparse_csr: sparse_csc,
+    sparse_csc: sparse_csr,
+    sparse_bsr: sparse_bsc,
+    sparse_bsc: sparse_bsr,
+}
+
+
+def transpose(t, dim0, dim1):
+    """Two dimensions exchanged."""
+    dim0, dim1 = wrap_dim(dim0, t.ndim), wrap_dim(dim1, t.ndim)
+    order = list(range(t.ndim))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return permute(t, order) if dim0 != dim1 else t
+
+
+def t_(t):
+    if t.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {t.ndim}D")
+    return transpose(t, 0, 1) if t.ndim == 2 else t
+
+
+def permute(t, *dims):
+    """Dimensions in another order, those by coordinates among themselves."""
+    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
+    order = [wrap_dim(k, t.ndim) for k in dims]
+    if order == list(range(t.ndim)):
+        return t
+    shape = Size([t.shape[k] for k in order])
+    if not is_coo(t):
+        return _transposed_matrix(t, order, shape)
+    first, parts = sparse_dim(t), parts_of(t)
+    if sorted(order[:first]) != list(range(first)):
+        raise RuntimeError(
+            "transpose(): can only transpose sparse dimensions among themselves and dense ones "
+            "among themselves"
+        )
+    indices = parts.indices
+    if order[:first] != list(range(first)):
+        indices = indices[order[:first]]
+    values = values_of(t)
+    if order[first:] != list(range(first, t.ndim)):
+        values = values.permute([0, *[k - first + 1 for k in order[first:]]])
+    kept = parts.coalesced and order[:first] == list(range(first))
+    return coo(indices, values, shape, kept, "PermuteBackward0")
+
+
+def _transposed_matrix(t, order, shape):
+    parts, batch = parts_of(t), parts_of(t).plain.ndim - 1
+    if order[:batch] != list(range(batch)) or order[batch : batch + 2] != [batch + 1, batch]:
+        raise RuntimeError(
+            "transpose(): only the two sides of a compressed matrix can be exchanged"
+        )
+    values, kind = values_of(t), t._layout.kind
+    if kind in (sparse_bsr, sparse_bsc):
+        values = values.transpose(batch + 1, batch + 2)
+    return compressed(_TURNED[kind], parts.compressed, parts.plain, values, shape)
+
+
+def select(t, dim, index):
+    """One slice along a dimension."""
+    if not is_coo(t):
+        return _select_row(t, dim, index)
+    dim = wrap_dim(dim, t.ndim)
+    size = t.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(t.shape)} at "
+            f"dimension {dim}"
+        )
+    index %= size
+    first, parts = sparse_dim(t), parts_of(t)
+    shape = Size([s for k, s in enumerate(t.shape) if k != dim])
+    if dim >= first:
+        return coo(parts.indices, values_of(t).select(dim - first + 1, index), shape,
+                   parts.coalesced)  # fmt: skip
+    keep = (parts.indices[dim] == index).nonzero()[:, 0]
+    values = values_of(t).index_select(0, keep)
+    if first == 1:
+        return values.sum(0)
+    rest = [k for k in range(first) if k != dim]
+    indices = parts.indices[rest][:, keep]
+    return coo(indices, values, shape, parts.coalesced and (dim == 0 or keep.shape[0] < 2),
+               "SelectBackward0")  # fmt: skip
+
+
+def _select_row(t, dim, index):
+    found = select(to_coo(t), dim, index)
+    return to_dense(found) if is_sparse(found) else found
+
+
+def index_select(t, dim, index):
+    """Slices by number, in the order of the numbers."""
+    dim = wrap_dim(dim, t.ndim)
+    kind = kind_of(t)
+    if not is_coo(t):
+        return to_compressed(coalesce(index_select(to_coo(t), dim, index)), kind, None)
+    first, parts = sparse_dim(t), parts_of(t)
+    shape = Size([index.shape[0] if k == dim else s for k, s in enumerate(t.shape)])
+    index = index.long()
+    size = t.shape[dim]
+    if index.numel() and (int(index.min()) < -size or int(index.max()) >= size):
+        raise IndexError(
+            f"index_select(): index contains {int(index.max())} that is out of range for tensor of "
+            f"size {list(t.shape)} at dimension {dim}"
+        )
+    if dim >= first:
+        values = values_of(t).index_select(dim - first + 1, index % size)
+        return coo(parts.indices, values, shape, parts.coalesced)
+    return _by_number(t, dim, index % max(size, 1), shape)
+
+
+def _by_number(t, dim, index, shape):
+    """Every element as often as its slice was asked for."""
+    parts = parts_of(t)
+    order = parts.indices[dim].sort(stable=True)[1]
+    own = parts.indices[dim][order]
+    begin = public("searchsorted")(own, index)
+    count = public("searchsorted")(own, index, right=True) - begin
+    which = public("arange")(index.shape[0]).repeat_interleave(count)
+    offset = public("arange")(which.shape[0]) - (count.cumsum(0) - count)[which]
+    source = order[begin[which] + offset]
+    indices = parts.indices[:, source]
+    rows = [which if k == dim else row for k, row in enumerate(indices)]
+    values = values_of(t).index_select(0, source)
+    return coo(public("stack")(rows), values, shape, False, "IndexSelectBackward0")
+
+
+def narrow_copy(t, dim, start, length):
+    """A range along a dimension."""
+    dim = wrap_dim(dim, t.ndim)
+    first, parts = sparse_dim(t), parts_of(t)
+    shape = Size([length if k == dim else s for k, s in enumerate(t.shape)])
+    if dim >= first:
+        return coo(parts.indices, values_of(t).narrow(dim - first + 1, start, length), shape,
+                   parts.coalesced)  # fmt: skip
+    row = parts.indices[dim]
+    keep = ((row >= start) & (row < start + length)).nonzero()[:, 0]
+    indices = parts.indices[:, keep].clone()
+    indices[dim] -= start
+    return coo(indices, values_of(t).index_select(0, keep), shape, parts.coalesced)
+
+
+def unsqueeze(t, dim):
+    """A new dimension of size one."""
+    dim = wrap_dim(dim, t.ndim + 1)
+    first, parts = sparse_dim(t), parts_of(t)
+    shape = Size([*t.shape[:dim], 1, *t.shape[dim:]])
+    if dim > first:
+        return coo(parts.indices, values_of(t).unsqueeze(dim - first + 1), shape, parts.coalesced)
+    zeros = parts.indices.new_zeros((1, nnz(t)))
+    indices = public("cat")([parts.indices[:dim], zeros, parts.indices[dim:]])
+    return coo(indices, values_of(t), shape, parts.coalesced, "UnsqueezeBackward0")
+
+
+def cat(tensors, dim=0, *, out=None):
+    """Sparse tensors side by side."""
+    if not all(is_coo(t) for t in tensors):
+        raise RuntimeError(
+            "Concatenating sparse tensors, but a tensor that is not sparse was among them"
+        )
+    head = tensors[0]
+    dim, first = wrap_dim(dim, head.ndim), sparse_dim(head)
+    for k, t in enumerate(tensors):
+        if sparse_dim(t) != first or t.ndim != head.ndim:
+            raise RuntimeError(
+                "All tensors must have the same shape: "
+                f"{list(head.shape)} (tensor 0) and {list(t.shape)} (tensor {k})"
+            )
+    shape = list(head.shape)
+    shape[dim] = sum(t.shape[dim] for t in tensors)
+    if dim >= first:
+        return _cat_values(tensors, dim, shape)
+    pieces, at = [], 0
+    for t in tensors:
+        indices = parts_of(t).indices.clone()
+        indices[dim] += at
+        at += t.shape[dim]
+        pieces.append(indices)
+    values = public("cat")([values_of(t) for t in tensors])
+    return coo(public("cat")(pieces, 1), values, shape, False, "CatBackward0")
+
+
+def _cat_values(tensors, dim, shape):
+    """Along a dimension of values: each brings zeros for the others."""
+    pieces, at, first = [], 0, sparse_dim(tensors[0])
+    for t in tensors:
+        values = values_of(t)
+        wide = values.new_zeros((values.shape[0], *shape[first:]))
+        place = [slice(None)] * wide.ndim
+        place[dim - first + 1] = slice(at, at + t.shape[dim])
+        wide[tuple(place)] = values
+        at += t.shape[dim]
+        pieces.append(wide)
+    indices = public("cat")([parts_of(t).indices for t in tensors], 1)
+    return coo(indices, public("cat")(pieces), shape, False, "CatBackward0")
+
+
+def stack(tensors, dim=0, *, out=None):
+    dim = wrap_dim(dim, tensors[0].ndim + 1)
+    return cat([unsqueeze(t, dim) for t in tensors], dim)
+
+
+def getitem(t, key):
+    """t[...] by integers, slices of everything, None and tensors of numbers."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if Ellipsis in [k for k in keys if not isinstance(k, Tensor)]:
+        at = [k is Ellipsis for k in keys].index(True)
+        missing = t.ndim - sum(k is not None and k is not Ellipsis for k in keys)
+        keys = (*keys[:at], *[slice(None)] * missing, *keys[at + 1 :])
+    dim = 0
+    for k in keys:
+        if k is None:
+            t = unsqueeze(t, dim)
+            dim += 1
+        elif isinstance(k, slice) and k == slice(None):
+            dim += 1
+        elif isinstance(k, int) or (isinstance(k, Tensor) and k.ndim == 0 and k.dtype is d.int64):
+            t = select(t, dim, int(k)) if is_sparse(t) else t.select(dim, int(k))
+        elif isinstance(k, (list, Tensor)):
+            index = k if isinstance(k, Tensor) else public("tensor")(k)
+            index = index.nonzero()[:, 0] if index.dtype is d.bool_ else index
+            t = index_select(t, dim, index)
+            dim += 1
+        else:
+            raise NotImplementedError(
+                "Could not run 'aten::as_strided' with arguments from the 'SparseCPU' backend."
+            )
+    return t
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+def clone(t, *, memory_format=None):
+    """A copy of places and values."""
+    parts = parts_of(t)
+    copies = {
+        name: part.clone()
+        for name, part in parts._asdict().items()
+        if isinstance(part, Tensor) and name != "values"
+    }
+    return over(pattern_of(t), values_of(t).clone(), "CloneBackward0", **copies)
+
+
+def to(t, *args, **kwargs):
+    """Another dtype or device."""
+    probe = parts_of(t).values
+    moved = values_of(t).to(*args, **kwargs)
+    if moved._layout is probe._layout and not kwargs.get("copy"):
+        return t
+    if kwargs.get("copy"):
+        return clone(with_values(t, moved))
+    if moved.device is probe.device:
+        return with_values(t, moved, "ToCopyBackward0")
+    parts = {
+        name: part.to(moved.device)
+        for name, part in parts_of(t)._asdict().items()
+        if isinstance(part, Tensor) and name != "values"
+    }
+    return over(pattern_of(t), moved, "ToCopyBackward0", **parts)
+
+
+def zeros_like(t, *, dtype=None, layout=None, device=None, requires_grad=False, **options):
+    """No elements, or a zero for each that is there where rows are compressed."""
+    kind = kind_of(t) if layout is None else layout
+    if kind not in COMPRESSED and kind is not kind_of(t):
+        return public("zeros")(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+    parts = parts_of(t)
+    dtype = dtype or t.dtype
+    if is_coo(t):
+        values = parts.values.new_zeros((0, *parts.values.shape[1:]), dtype=dtype)
+        indices = parts.indices.new_zeros((parts.indices.shape[0], 0))
+        out = bare(Coo(indices, values, True), t.shape, kind)
+    else:
+        count = [*parts.plain.shape[:-1], 0]
+        shape = [*count, *parts.values.shape[parts.plain.ndim :]]
+        out = compressed(kind, parts.compressed.new_zeros(parts.compressed.shape),
+                         parts.plain.new_zeros(count),
+                         parts.values.new_zeros(shape, dtype=dtype), t.shape)  # fmt: skip
+    return out.requires_grad_(True) if requires_grad else out
+
+
+def zero_(t):
+    return write(t, parts_of(zeros_like(t)))
+
+
+def copy_(t, source, non_blocking=False):
+    """The elements of another sparse tensor."""
+    if not is_sparse(t) or not is_sparse(source):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{type_name(t)} and src type = {type_name(source)}"
+        )
+    copied = clone(source if source.dtype is t.dtype else to(source, t.dtype))
+    t._layout = copied._layout
+    return _assigned(t, copied)
+
+
+def type_name(t):
+    space = "sparse." if is_coo(t) else "sparse_csr." if is_sparse(t) else ""
+    return f"torch.{space}{t.dtype.scalar_name}Tensor"

@@ -1,0 +1,77 @@
+"""segment_reduce: stretches of rows, each reduced to one row."""
+
+import math
+
+from flambeau import errors
+from flambeau._layout import wrap_dim
+from flambeau.ops.counting import searchsorted
+from flambeau.ops.table import OptionalTensor, composite, public
+
+# reduction -> (that of scatter_reduce, what it starts with)
+_REDUCTIONS = {
+    "sum": ("sum", 0.0),
+    "mean": ("sum", 0.0),
+    "prod": ("prod", 1.0),
+    "max": ("amax", -math.inf),
+    "amax": ("amax", -math.inf),
+    "min": ("amin", math.inf),
+    "amin": ("amin", math.inf),
+}
+
+
+def _lengths(data, lengths, offsets, axis, unsafe):
+    """How long each segment is, along the last dimension."""
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    given = offsets if lengths is None else lengths
+    if given.dtype.is_floating_point or given.dtype.is_complex:
+        raise errors.not_implemented("_segment_reduce_lengths_cpu_kernel1", given.dtype)
+    if axis != given.ndim - 1:
+        raise RuntimeError(
+            "segment_reduce(): Expected axis to be the last dimension of "
+            f"{'offsets' if lengths is None else 'lengths'} but got {axis}."
+        )
+    if lengths is None:
+        return offsets.diff(dim=-1)
+    if not unsafe:
+        if bool((lengths < 0).any()):
+            raise RuntimeError("lengths contains negative value!")
+        if not bool((lengths.sum(-1) == data.shape[axis]).all()):
+            raise RuntimeError(
+                "segment_reduce(): Expected all rows of lengths along axis to sum to "
+                "data.size(lengths.dim()-1) when !unsafe."
+            )
+    return lengths
+
+
+@composite(variants="function")
+def segment_reduce(
+    data, reduce: str, *, lengths: OptionalTensor = None, indices: OptionalTensor = None,
+    offsets: OptionalTensor = None, axis: int = 0, unsafe: bool = False, initial: object = None,
+):  # fmt: skip
+    """Sums, means, products or extremes of segments along axis, told by lengths or offsets."""
+    axis = wrap_dim(axis, data.ndim)
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    lengths = _lengths(data, lengths, offsets, axis, unsafe)
+    if not data.dtype.is_floating_point:
+        raise errors.not_implemented("_segment_reduce_cpu", data.dtype)
+    how, start = _REDUCTIONS[reduce]
+    start = start if initial is None else initial
+    count, n = lengths.shape[-1], data.shape[axis]
+    places = public("arange")(n, device=data.device).expand(*lengths.shape[:-1], n).contiguous()
+    begin = 0 if offsets is None else offsets.narrow(-1, 0, 1)
+    ids = searchsorted((lengths.cumsum(-1) + begin).contiguous(), places, right=True)
+    rest = data.shape[axis + 1 :]
+    ids = ids.reshape(*ids.shape, *[1] * len(rest)).expand(data.shape)
+    shape = (*data.shape[:axis], count + 1, *rest)  # what is in no segment goes to the last row
+    found = data.new_full(shape, start).scatter_reduce(axis, ids, data, how)
+    found = found.narrow(axis, 0, count)
+    if reduce == "mean":
+        sizes = lengths.reshape(*lengths.shape, *[1] * len(rest)).to(data.dtype)
+        found = found / (sizes if initial is None else sizes.clamp(min=1))
+    return found

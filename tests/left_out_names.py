@@ -1,0 +1,109 @@
+"""Public names of PyTorch that flambeau does not have, each with the reason.
+
+A key is a module, or `module: pattern` for some of its names; `test_public_names.py` reads it.
+"""
+
+CPP = "it builds or calls C++, of which there is none here"
+DEVICE = "it speaks of a device that is not supported"
+GPU_TOOLS = "a tool of NVIDIA's or AMD's libraries that is not called from here"
+TORCHSCRIPT = "an object of TorchScript's C++ side; scripts are Python objects here"
+RPC = "remote calls: the processes of a job only share collectives"
+OLD_QUANTIZATION = "an older or internal part of quantization, replaced by quantize_pt2e"
+SYMBOLS = "PyTorch's symbolic shapes are SymPy expressions; sizes are traced otherwise here"
+DATAPIPES = "datapipes, which PyTorch no longer develops"
+PACKAGE = "torch.package, which PyTorch no longer develops"
+DISPATCHER = "PyTorch's dispatcher, which has no counterpart: rows are called directly"
+MAKING = "not built yet"
+
+LEFT_OUT = {
+    "torch: AVG|SUM|AggregationType": "counters of torch.monitor",
+    "torch: DispatchKey|Tag": DISPATCHER,
+    "torch: ScriptClass|import_ir_.*|merge_type_.*|parse_.*|unify_type_list": TORCHSCRIPT,
+    "torch: bit|bits.*|int[1-7]|uint[1-7]|complex32|chalf": "dtypes without kernels",
+    "torch: quantized_.*": OLD_QUANTIZATION,
+    "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy|split_copy":
+        "copies of views that only PyTorch's own compiler asks for",
+    "torch: thread_safe_generator": "generators are locked by each call",
+    "torch: vmap": MAKING,
+    "torch.accelerator: Graph|empty_host_cache": DEVICE,
+    "torch.ao.nn.quantized.functional": OLD_QUANTIZATION,
+    "torch.ao.quantization": OLD_QUANTIZATION,
+    "torch.ao.quantization.backend_config": OLD_QUANTIZATION,
+    "torch.ao.quantization.observer": OLD_QUANTIZATION,
+    "torch.autograd: NestedIOFunction|variable": "names from before PyTorch 1.0",
+    "torch.autograd.function: NestedIOFunction": "names from before PyTorch 1.0",
+    "torch.autograd: enforce_grad_layout_policy|set_multithreading_enabled":
+        "backward runs in the calling thread, and gradients have the layout of their tensors",
+    "torch.autograd.grad_mode: enforce_grad_layout_policy|set_multithreading_enabled":
+        "backward runs in the calling thread, and gradients have the layout of their tensors",
+    "torch.autograd.forward_ad": MAKING,
+    "torch.autograd.gradcheck: get_.*_jacobian.*": "deprecated, in favour of gradcheck itself",
+    "torch.autograd.graph: region_activation_memory_budget|set_.*": DEVICE,
+    "torch.backends.cuda": GPU_TOOLS,
+    "torch.backends.mkl: verbose": "MKL is not used",
+    "torch.backends.mps": DEVICE,
+    "torch.compiler: config|load_.*|save_.*": "kernels are kept in one cache on disk; there is no "
+        "file of compiled functions to carry around",
+    "torch.cuda: .*Storage": "typed storages of GPUs, deprecated",
+    "torch.cuda: CUDAPluggableAllocator|change_current_allocator|GreenContext": CPP,
+    "torch.cuda: jiterator|nccl|tunable": GPU_TOOLS,
+    "torch.cuda.amp: amp_definitely_not_available": "is_available says the same",
+    "torch.cuda.comm": "several GPUs in one process: torch.distributed has one each",
+    "torch.cuda.gds": GPU_TOOLS,
+    "torch.cuda.memory": CPP,
+    "torch.cuda.tunable": GPU_TOOLS,
+    "torch.distributed: BuiltinCommHookType|GroupName|breakpoint|record_comm|shrink_group":
+        "hooks of PyTorch's C++ reducer and tools around NCCL",
+    "torch.distributed.autograd": RPC,
+    "torch.distributed.checkpoint: .*HuggingFace.*|load_sharded_.*": "a format of another library",
+    "torch.distributed.checkpoint.state_dict: .*Type|FQNS_T": "names of type annotations",
+    "torch.distributed.optim": RPC,
+    "torch.distributed.rpc": RPC,
+    "torch.distributed.tensor.debug": MAKING,
+    "torch.distributed.tensor.experimental: context_parallel|register_sharding": MAKING,
+    "torch.export: CustomDecompTable": "decompositions are a plain dictionary",
+    "torch.export.dynamic_shapes: refine_.*": SYMBOLS,
+    "torch.export.unflatten: InterpreterModuleDispatcher": MAKING,
+    "torch.func": MAKING,
+    "torch.fx.experimental.symbolic_shapes": SYMBOLS,
+    "torch.library": DISPATCHER,
+    "torch.monitor": "counters of PyTorch's own jobs",
+    "torch.mps": DEVICE,
+    "torch.mps.profiler": DEVICE,
+    "torch.mtia": DEVICE,
+    "torch.nn.attention": GPU_TOOLS,
+    "torch.nn.functional: Scaling.*|Swizzle.*|scaled_.*": "products of float8 by scales of blocks",
+    "torch.nn.parallel: gather|parallel_apply|replicate|scatter":
+        "several GPUs in one process: torch.distributed has one each",
+    "torch.onnx": "parts of an exporter that PyTorch is about to remove",
+    "torch.overrides: get_testing_overrides|redispatch_function": "for PyTorch's own tests",
+    "torch.package": PACKAGE,
+    "torch.quasirandom": "its table of direction numbers is PyTorch's own data",
+    "torch.sparse": "sparse matrices of NVIDIA's tensor cores, and a solver of its libraries",
+    "torch.utils: ThroughputBenchmark|get_cpp_backtrace": CPP,
+    "torch.utils: generate_methods_.*|rename_privateuse1_backend|set_module":
+        "for devices that are added to PyTorch from outside",
+    "torch.utils.benchmark": MAKING,
+    "torch.utils.checkpoint": MAKING,
+    "torch.utils.cpp_extension": CPP,
+    "torch.utils.data": DATAPIPES,
+    "torch.utils.deterministic": "memory is never left as it was by a kernel",
+    "torch.utils.hooks: BackwardHook|warn_if_has_hooks": "how PyTorch's modules do it inside",
+    "torch.utils.mobile_optimizer": "TorchScript on phones",
+    "torch.xpu": DEVICE,
+    "torch.Tensor: chalf": "dtypes without kernels",
+    "torch.Tensor: index|slice_inverse": "bound by PyTorch for its compiler",
+    "torch.Tensor: storage_type": "typed storages are deprecated",
+    "torch.Tensor: to_mkldnn": "there is one layout of dense tensors",
+    "torch.Tensor: to_padded_tensor": MAKING,
+}  # fmt: skip
+
+
+def reasons(module):
+    """[(pattern, reason)] of the names of a module."""
+    found = []
+    for key, reason in LEFT_OUT.items():
+        path, _, pattern = key.partition(": ")
+        if path == module:
+            found.append((pattern or ".*", reason))
+    return found

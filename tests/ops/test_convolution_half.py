@@ -1,0 +1,83 @@
+"""Convolutions of bfloat16: small integers, whose sums are exact, in every shape and layout.
+
+Where the processor multiplies pairs these go two channels (or two pixels) at a time; elsewhere they
+are widened. The results are the same.
+"""
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.planning.convolutions import multiplies_pairs
+from tests.ops.convolution_cases import CASES, C, T, names
+from tests.ops.test_convolution import run, threads
+
+MORE = [
+    # odd and even channels; planes narrower than a vector; several blocks of k and of pixels
+    C((2, 1, 9, 9), (3, 1, 3, 3), padding=1),
+    C((3, 7, 4, 4), (20, 7, 3, 3), padding=1),
+    C((2, 5, 33, 3), (4, 5, 1, 1)),
+    C((2, 130, 5, 7), (19, 130, 3, 3), padding=1),
+    C((5, 3, 21, 19), (9, 3, 5, 4), padding=(2, 1)),
+    C((2, 70, 11, 40), (5, 70, 3, 5), stride=(1, 2), padding=2),
+    C((2, 9, 6, 5, 7), (4, 9, 2, 3, 3), padding=1, stride=(1, 1, 2)),
+    T((2, 5, 6, 7), (5, 3, 4, 4), stride=2, padding=1),
+    T((2, 34, 5, 5), (34, 3, 3, 3), stride=2, padding=1, output_padding=1),
+]
+
+
+def integers(rng, shape):
+    return torch.from_numpy(rng.integers(-3, 4, shape).astype("float32")).bfloat16()
+
+
+def results(case, given, g, change=lambda t: t):
+    leaves = [change(t.clone()).requires_grad_() for t in given]
+    out = run(case, *leaves)
+    out.backward(change(g.to(out.dtype)))
+    return [out.detach(), *[t.grad for t in leaves]]
+
+
+@pytest.mark.parametrize("case", [*CASES, *MORE], ids=names)
+def test_exact(case, rng):
+    given = [integers(rng, shape) for shape in (case.x, case.w, (case.bias,))]
+    g = integers(rng, tuple(run(case, *given).shape))
+    wanted = results(case, [t.double() for t in given], g)
+    for count in (1, 2):
+        with threads(count):
+            for ours, exact in zip(results(case, given, g), wanted):
+                assert ours.dtype is torch.bfloat16
+                assert torch.equal(ours, exact.bfloat16())
+
+
+@pytest.mark.parametrize("case", [c for c in (*CASES, *MORE) if len(c.x) == 4][::2], ids=names)
+def test_exact_with_channels_last(case, rng):
+    given = [integers(rng, shape) for shape in (case.x, case.w, (case.bias,))]
+    g = integers(rng, tuple(run(case, *given).shape))
+    wanted = results(case, [t.double() for t in given], g)
+
+    def last(t):
+        return t.contiguous(memory_format=torch.channels_last) if t.ndim == 4 else t
+
+    for ours, exact in zip(results(case, given, g, last), wanted):
+        assert torch.equal(ours, exact.bfloat16())
+
+
+def test_infinity_stays_where_it_is(rng):
+    """What fills a pair up is zero on both sides."""
+    case = C((1, 3, 6, 7), (5, 3, 3, 3), padding=1)
+    x, w, b = (integers(rng, shape) for shape in (case.x, case.w, (case.bias,)))
+    x[0, 2, 5, 6] = float("inf")
+    found = run(case, x, w.abs() + 1, b).float().numpy()
+    assert np.isfinite(found[:, :, :4]).all() and np.isinf(found[:, :, 4:, 5:]).all()
+    w = w.abs() + 1
+    w[4, 2, 1, 1] = float("inf")
+    x = torch.ones(1, 3, 6, 7, dtype=torch.bfloat16)
+    found = run(case, x, w, b).float().numpy()
+    assert np.isfinite(found[:, :4]).all() and np.isinf(found[:, 4]).all()
+
+
+def test_pairs_are_used_where_they_are():
+    from flambeau.codegen.llvm_cpu import host
+
+    assert multiplies_pairs("bf16") == bool(host().features.get("avx512bf16"))
+    assert not multiplies_pairs("f32") and not multiplies_pairs("f16")

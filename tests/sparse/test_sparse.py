@@ -1,0 +1,186 @@
+"""Sparse tensors against what PyTorch gave (tests/golden/record_sparse.py), and their corners."""
+
+import copy
+import io
+import json
+import pathlib
+import pickle
+import warnings
+
+import pytest
+
+import flambeau
+from flambeau import interposing
+from tests.sparse import sparse_cases as cases
+
+GOLDEN = json.loads((pathlib.Path(__file__).parents[1] / "golden" / "sparse.json").read_text())
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("expression", cases.EXPRESSIONS)
+def test_call_gives_what_pytorch_gives(expression):
+    assert cases.outcome(flambeau, expression) == GOLDEN["texts"][expression]
+
+
+def test_results_and_gradients_have_pytorchs_numbers():
+    assert cases.numbers(flambeau) == pytest.approx(GOLDEN["numbers"], rel=2e-5, abs=2e-6)
+
+
+@pytest.mark.parametrize("name", cases.OPTIMIZERS)
+def test_embeddings_with_sparse_gradients_train_as_in_pytorch(name):
+    losses = cases.embedding_losses(flambeau, name)
+    assert losses == pytest.approx(GOLDEN["embeddings"][name], rel=2e-5)
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT"])
+def test_graph_network_trains_as_in_pytorch(name):
+    losses = cases.network_losses(flambeau, name)
+    assert losses == pytest.approx(GOLDEN["networks"][name], rel=2e-4)
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.oracle
+def test_golden_numbers_are_those_of_this_pytorch():
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert cases.numbers(torch) == pytest.approx(GOLDEN["numbers"], rel=1e-6)
+
+
+def _made(torch):
+    eye = torch.eye(4)
+    return [
+        eye.to_sparse(),
+        eye.to_sparse_csr(),
+        eye.to_sparse_csc(),
+        eye.to_sparse_bsr((2, 2)),
+        torch.sparse_coo_tensor([[1, 1]], [1.0, 2.0], (3,)),
+        torch.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2)),
+    ]
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_saved_and_loaded(weights_only):
+    for t in _made(flambeau):
+        file = io.BytesIO()
+        flambeau.save({"t": t}, file)
+        file.seek(0)
+        assert str(flambeau.load(file, weights_only=weights_only)["t"]) == str(t)
+        assert str(pickle.loads(pickle.dumps(t))) == str(t)
+        assert str(copy.deepcopy(t)) == str(t)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_files_travel_both_ways(weights_only):
+    import torch
+
+    for ours, theirs in zip(_made(flambeau), _made(torch)):
+        for source, t, other in ((flambeau, ours, torch), (torch, theirs, flambeau)):
+            file = io.BytesIO()
+            source.save({"t": t}, file)
+            file.seek(0)
+            assert str(other.load(file, weights_only=weights_only)["t"]) == str(t)
+
+
+@pytest.mark.parametrize("dtype", "float32 float64 float16 bfloat16 complex64 int64".split())
+@pytest.mark.parametrize("width", [1, 7, 200])
+def test_product_is_that_of_dense_matrices(dtype, width):
+    dtype = getattr(flambeau, dtype)
+    flambeau.manual_seed(0)
+    a = (flambeau.rand(30, 20) * (flambeau.rand(30, 20) > 0.7) * 5).to(dtype)
+    b = (flambeau.rand(20, width) * 5).to(dtype)
+    wide = flambeau.float64 if dtype.is_floating_point else dtype
+    expected = (a.to(wide) @ b.to(wide)).to(dtype)
+    loose = 0.05 if dtype.itemsize == 2 else 1e-4
+    for s in (a.to_sparse(), a.to_sparse_csr(), a.to_sparse_csc()):
+        assert flambeau.allclose(s @ b, expected, rtol=loose, atol=loose)
+        assert flambeau.allclose((b.t() @ s.t()), expected.t(), rtol=loose, atol=loose)
+
+
+def test_product_is_the_same_for_any_number_of_threads():
+    flambeau.manual_seed(0)
+    a = (flambeau.rand(3000, 500) * (flambeau.rand(3000, 500) > 0.97)).to_sparse_csr()
+    b = flambeau.rand(500, 65)
+    before = flambeau.get_num_threads()
+    results = []
+    for threads in (1, 2):
+        flambeau.set_num_threads(threads)
+        results.append(a @ b)
+    flambeau.set_num_threads(before)
+    assert flambeau.equal(*results)
+
+
+def test_places_outside_are_noticed_by_kernels():
+    bad = flambeau.sparse_csr_tensor([0, 1, 2], [0, 9], [1.0, 2.0], (2, 2))
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        bad @ flambeau.ones(2, 3)
+    worse = flambeau.sparse_csr_tensor([0, 7, 2], [0, 1], [1.0, 2.0], (2, 2))
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        worse @ flambeau.ones(2, 1)
+    outside = flambeau.sparse_coo_tensor([[5]], [1.0], (2,))
+    with pytest.raises((RuntimeError, IndexError)):
+        outside.to_dense()
+
+
+def test_second_derivative_of_a_product():
+    s = flambeau.eye(3, dtype=flambeau.float64).to_sparse()
+    values = flambeau.rand(3, dtype=flambeau.float64, requires_grad=True)
+    x = flambeau.rand(3, 2, dtype=flambeau.float64, requires_grad=True)
+
+    def product(values, x):
+        return flambeau.sparse.mm(flambeau.sparse_coo_tensor(s.indices(), values, s.shape), x)
+
+    assert flambeau.autograd.gradcheck(product, (values, x))
+    assert flambeau.autograd.gradgradcheck(product, (values, x))
+
+
+def test_dense_and_sparse_gradients_meet_in_a_leaf():
+    weight = flambeau.ones(4, 2, requires_grad=True)
+    rows = flambeau.nn.functional.embedding(flambeau.tensor([1, 1]), weight, sparse=True)
+    rows.sum().backward()
+    assert weight.grad.is_sparse
+    weight.sum().backward()
+    assert not weight.grad.is_sparse
+    assert weight.grad.tolist() == [[1, 1], [3, 3], [1, 1], [1, 1]]
+    rows = flambeau.nn.functional.embedding(flambeau.tensor([0]), weight * 2, sparse=True)
+    weight.grad = None
+    rows.sum().backward()
+    assert weight.grad.to_dense().tolist() == [[2, 2], [0, 0], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("name", "Adam RMSprop Adadelta Adamax NAdam RAdam Rprop ASGD".split())
+def test_other_optimizers_refuse_sparse_gradients(name):
+    p = flambeau.ones(4, 2, requires_grad=True)
+    p.grad = flambeau.sparse_coo_tensor([[1]], flambeau.ones(1, 2), (4, 2))
+    with pytest.raises(RuntimeError, match=f"{name} does not support sparse gradients"):
+        getattr(flambeau.optim, name)([p]).step()
+
+
+def test_unknown_functions_are_refused_not_run():
+    s = flambeau.eye(3).to_sparse()
+    for call in (s.exp, s.argmax, s.flip, lambda: s.cumsum(0), lambda: flambeau.where(s, s, s)):
+        with pytest.raises((NotImplementedError, TypeError)):
+            call() if call != s.flip else s.flip(0)
+
+
+def test_invariants_are_checked_where_asked():
+    checked = flambeau.sparse.check_sparse_tensor_invariants()
+    with checked, pytest.raises(RuntimeError, match="size is inconsistent with indices"):
+        flambeau.sparse_coo_tensor([[5]], [1.0], (2,))
+    with pytest.raises(RuntimeError, match=r"`crow_indices\[..., -1\] == nnz` is not satisfied"):
+        flambeau.sparse_csr_tensor([0, 1, 3], [0, 1], [1.0, 2.0], (2, 2), check_invariants=True)
+
+
+def test_dense_programs_meet_no_handler(tmp_path):
+    import subprocess
+    import sys
+
+    code = (
+        "import flambeau, sys; from flambeau import interposing; "
+        "(flambeau.ones(3) + 1).sum(); "
+        "assert not interposing.is_active() and 'flambeau._sparse.answers' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert interposing is not None
