@@ -29,7 +29,7 @@ class BalancedPositiveNegativeSampler:
         """From labels (negative ones are left out) to masks of the drawn ones of both kinds."""
         masks: tuple[list[Tensor], list[Tensor]] = ([], [])
         for labels in matched_idxs:
-            kinds = flambeau.where(labels >= 1)[0], flambeau.where(labels == 0)[0]
+            kinds = flambeau.where(labels >= 1)[0], flambeau.where(labels.eq(0))[0]
             most = int(self.batch_size_per_image * self.positive_fraction)
             positive = min(kinds[0].numel(), most)
             counts = positive, min(kinds[1].numel(), self.batch_size_per_image - positive)

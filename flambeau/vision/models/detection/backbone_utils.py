@@ -73,8 +73,8 @@ def _resnet_fpn_extractor(
 ) -> BackboneWithFPN:
     if not 0 <= trainable_layers <= 5:
         raise ValueError(f"Trainable layers should be in the range [0,5], got {trainable_layers}")
-    learning = ("layer4", "layer3", "layer2", "layer1", "conv1", "bn1")
-    learning = learning[: trainable_layers + (trainable_layers == 5)]
+    parts = ("layer4", "layer3", "layer2", "layer1", "conv1", "bn1")
+    learning = parts[: trainable_layers + (trainable_layers == 5)]
     for name, parameter in backbone.named_parameters():
         if not name.startswith(learning):
             parameter.requires_grad_(False)
@@ -120,7 +120,7 @@ def _mobilenet_extractor(
     freeze_before(features, places, trainable_layers)
     if not fpn:
         plain = nn.Sequential(features, nn.Conv2d(channels[-1], 256, 1))
-        plain.out_channels = 256  # type: ignore[assignment]
+        plain.out_channels = 256
         return plain
     rows = [many - 2, many - 1] if returned_layers is None else returned_layers
     if min(rows) < 0 or max(rows) >= many:

@@ -68,7 +68,7 @@ class FasterRCNN(GeneralizedRCNN):
         self,
         backbone: nn.Module,
         num_classes: int | None = None,
-        min_size: int = 800,
+        min_size: Any = 800,
         max_size: int = 1333,
         image_mean: list[float] | None = None,
         image_std: list[float] | None = None,
@@ -232,7 +232,7 @@ def pyramid(start: Start, *more: int, normalized: bool = False, **options: Any) 
     return _resnet_fpn_extractor(backbone, start.layers, **options)
 
 
-def second_version(start: Start) -> tuple[nn.Module, dict[str, nn.Module]]:
+def second_version(start: Start) -> tuple[nn.Module, dict[str, Any]]:
     """Backbone, and heads, of the second versions of Faster and Mask R-CNN (Li et al. 2021)."""
     backbone = pyramid(start, normalized=True, norm_layer=nn.BatchNorm2d)
     channels: Any = backbone.out_channels

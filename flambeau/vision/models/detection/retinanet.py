@@ -111,7 +111,7 @@ class RetinaNetClassificationHead(_Tower):
             things = matches >= 0
             aim = flambeau.zeros_like(scores)
             aim[things, target["labels"][matches[things]]] = 1.0
-            sure = matches != self.BETWEEN_THRESHOLDS
+            sure = matches.ne(self.BETWEEN_THRESHOLDS)
             loss = sigmoid_focal_loss(scores[sure], aim[sure], reduction="sum")
             losses.append(loss / max(1, things.sum()))
         return sum(losses[1:], losses[0]) / len(targets)

@@ -115,8 +115,8 @@ class RoIHeads(nn.Module):
             matches = self.proposal_matcher(self.box_similarity(boxes, own))
             place = matches.clamp(min=0)
             label = labels[place].to(dtype=flambeau.int64)
-            label[matches == self.proposal_matcher.BELOW_LOW_THRESHOLD] = 0
-            label[matches == self.proposal_matcher.BETWEEN_THRESHOLDS] = -1
+            label[matches.eq(self.proposal_matcher.BELOW_LOW_THRESHOLD)] = 0
+            label[matches.eq(self.proposal_matcher.BETWEEN_THRESHOLDS)] = -1
             places.append(place)
             classes.append(label)
         return places, classes

@@ -126,7 +126,7 @@ class RegionProposalNetwork(nn.Module):
             matches = self.proposal_matcher(self.box_similarity(true, own))
             boxes.append(true[matches.clamp(min=0)])
             label = (matches >= 0).to(dtype=flambeau.float32)
-            label[matches == self.proposal_matcher.BETWEEN_THRESHOLDS] = -1.0
+            label[matches.eq(self.proposal_matcher.BETWEEN_THRESHOLDS)] = -1.0
             labels.append(label)
         return labels, boxes
 

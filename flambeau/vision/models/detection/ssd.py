@@ -257,7 +257,7 @@ class SSDFeatureExtractorVGG(nn.Module):
         return OrderedDict((str(number), each) for number, each in enumerate(maps))
 
 
-def _row(*shapes: tuple[int, ...]) -> nn.Sequential:
+def _row(*shapes: Any) -> nn.Sequential:
     """Convolutions, each with a relu."""
     layers: list[nn.Module] = []
     for shape in shapes:

@@ -187,7 +187,7 @@ def ssdlite320_mobilenet_v3_large(
     boxes = DefaultBoxGenerator([[2, 3] for _ in range(6)], min_ratio=0.2, max_ratio=0.95)
     channels = _utils.retrieve_out_channels(maps, size)
     anchors = boxes.num_anchors_per_location()
-    defaults = {
+    defaults: dict[str, Any] = {
         "score_thresh": 0.001,
         "nms_thresh": 0.55,
         "detections_per_img": 300,

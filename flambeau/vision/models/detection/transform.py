@@ -54,7 +54,7 @@ class GeneralizedRCNNTransform(nn.Module):
 
     def __init__(
         self,
-        min_size: int,
+        min_size: Any,
         max_size: int,
         image_mean: list[float],
         image_std: list[float],

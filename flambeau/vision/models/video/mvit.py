@@ -152,7 +152,9 @@ class MultiscaleAttention(nn.Module):
         self.pool_q = self._pool(kernel_q, stride_q, norm_layer)
         self.pool_k = self._pool(kernel_kv, stride_kv, norm_layer)
         self.pool_v = self._pool(kernel_kv, stride_kv, norm_layer)
-        self.rel_pos_h = self.rel_pos_w = self.rel_pos_t = None
+        self.rel_pos_h: Any = None
+        self.rel_pos_w: Any = None
+        self.rel_pos_t: Any = None
         if rel_pos_embed:
             self._add_tables(input_size, stride_q, stride_kv)
 
@@ -218,7 +220,7 @@ class MultiscaleBlock(nn.Module):
         if prod(cnf.stride_q) > 1:
             kernel = [step + 1 if step > 1 else step for step in cnf.stride_q]
             rim = [side // 2 for side in kernel]
-            self.pool_skip = Pool(nn.MaxPool3d(kernel, stride=cnf.stride_q, padding=rim), None)  # type: ignore[arg-type]
+            self.pool_skip = Pool(nn.MaxPool3d(kernel, stride=cnf.stride_q, padding=rim), None)
         before, after = cnf.input_channels, cnf.output_channels
         middle = after if proj_after_attn else before
         self.norm1, self.norm2 = norm_layer(before), norm_layer(middle)

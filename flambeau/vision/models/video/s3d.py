@@ -99,7 +99,7 @@ class S3D(nn.Module):
             TemporalSeparableConv(64, 192, 3, 1, 1, norm),
             halves(),
             *(
-                SepInceptionBlock3D(*row, norm) if len(row) == 7 else nn.MaxPool3d(*row)  # type: ignore[arg-type]
+                SepInceptionBlock3D(*row, norm) if len(row) == 7 else nn.MaxPool3d(*row)
                 for row in _BODY
             ),
         )
