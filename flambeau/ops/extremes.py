@@ -301,12 +301,20 @@ def select_grad(g, input_shape, out1, dim, keepdim):
     return g.new_zeros(input_shape).scatter(dim, out1, g)
 
 
+def _picked(t, dim, places, keepdim):
+    """The elements of a tensor at chosen places along a dimension."""
+    if not t.ndim:
+        return t
+    return t.gather(dim, places) if keepdim else t.gather(dim, places.unsqueeze(dim)).squeeze(dim)
+
+
 _CHOOSING = dict(
     result=lambda dtype, given: (dtype, (dtype, d.int64)),
     outputs=2,
     variants="",
     out="exact",
     grad=lambda g, input_shape, out1, dim, keepdim: select_grad(g, input_shape, out1, dim, keepdim),
+    jvp=lambda t, out1, dim, keepdim: _picked(t, dim, out1, keepdim),
 )
 
 
