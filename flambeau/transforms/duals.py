@@ -249,8 +249,8 @@ def tangents_of(op: Any, primals: dict, tangents: dict, outs: list) -> list:
     return _back_of_back(op, primals, tangents, outs)
 
 
-# A derivative of complex numbers multiplies g by the conjugate of the slope; conjugated around, that
-# is the way forward. These have no slope that is one number.
+# A derivative of complex numbers multiplies g by the conjugate of the slope; conjugated around,
+# that is the way forward. These have no slope that is one number.
 _NOT_HOLOMORPHIC = frozenset(("sgn", "conj_kernel", "complex", "polar"))
 
 
