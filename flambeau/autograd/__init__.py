@@ -20,7 +20,6 @@ from flambeau.autograd.grad_mode import (
     saved_tensors_hooks,
     set_grad_enabled,
 )
-from flambeau.ops.table import public
 
 
 def _tuple(value):
@@ -110,21 +109,22 @@ def grad(
 
 
 def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
-    """One backward pass per entry of the leading dimension of the gradients."""
-    count = next(len(g) for g in grads if g is not None)
-    rows = [
-        run_backward(
-            outputs,
-            [None if g is None else g[k] for g in grads],
-            keep or k + 1 < count,
-            create_graph,
-            inputs,
-            False,
-            allow_unused,
-        )
-        for k in range(count)
-    ]
-    return tuple(None if column[0] is None else public("stack")(column) for column in zip(*rows))
+    """One backward pass for all entries of the leading dimension of the gradients."""
+    vmapping = importlib.import_module("flambeau.func.vmapping")  # few programs need it
+    places = [k for k, g in enumerate(grads) if g is not None]
+    missing: list = []
+
+    def pulled(*rows):
+        given = list(grads)
+        for k, row in zip(places, rows):
+            given[k] = row
+        found = run_backward(outputs, given, keep, create_graph, inputs, False, allow_unused)
+        missing[:] = [g is None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    with set_grad_enabled(create_graph):
+        found = iter(vmapping.vmap(pulled)(*[grads[k] for k in places]))
+    return tuple(None if gone else next(found) for gone in missing)
 
 
 class _Variable(type):
@@ -150,7 +150,7 @@ def __getattr__(name):
         module = importlib.import_module("flambeau.autograd.gradcheck")
         value = globals()[name] = getattr(module, name)
         return value
-    if name in ("functional", "graph", "profiler", "profiler_util"):
+    if name in ("forward_ad", "functional", "graph", "profiler", "profiler_util"):
         return importlib.import_module(f"flambeau.autograd.{name}")
     raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")
 
@@ -161,6 +161,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "gradcheck",

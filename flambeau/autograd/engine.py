@@ -17,6 +17,7 @@ from flambeau.autograd.hooks import checked, run_post_hooks, run_tensor_hooks
 from flambeau.autograd.leaves import hand_over, has_hooks, run_leaf_hooks
 from flambeau.autograd.node import FREED, AccumulateGrad, edge_of
 from flambeau.interposing import is_wanted, offer
+from flambeau.ops.table import public
 
 
 class Task:
@@ -342,6 +343,8 @@ def check_root(t, grad, k=0, batched=False):
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {t.dtype}"
             )
+        if t.device is not t._layout.device:  # inside of a transform
+            return public("ones_like")(t.detach())
         return _ones(t._layout)
     if not isinstance(grad, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")

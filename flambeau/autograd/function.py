@@ -76,8 +76,9 @@ class FunctionNode(Node, FunctionCtx):
 
     def apply(self, grads, create_graph):
         if self.materialize_grads:
+            like = next((g for g in grads if g is not None), None)
             grads = [
-                layout_zeros(layout) if g is None and layout is not None else g
+                layout_zeros(layout, like) if g is None and layout is not None else g
                 for g, layout in zip(grads, self.out_layouts)
             ]
         results = self._function.backward(self, *grads)
@@ -126,7 +127,9 @@ class FunctionNode(Node, FunctionCtx):
         return grad
 
 
-def layout_zeros(layout):
+def layout_zeros(layout, like=None):
+    if like is not None and type(like) is not Tensor:  # one of a transform
+        return like.new_zeros(layout.shape, dtype=layout.dtype)
     return filled(dense_layout(layout.shape, layout.dtype, layout.device), 0)
 
 

@@ -274,6 +274,27 @@ def _rows(index, out, inputs, create_graph, strict):
     return tuple(blocks)
 
 
+def _rows_at_once(out, inputs, create_graph):
+    """The same by one batched backward pass."""
+    count = out.numel()
+    if not out.requires_grad or not count:
+        return tuple(x.new_zeros((*out.size(), *x.size())) for x in inputs)
+    basis = flambeau.eye(count, dtype=out.dtype, device=out.device)
+    found = flambeau.autograd.grad(
+        out,
+        inputs,
+        basis.view(count, *out.size()),
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+        is_grads_batched=True,
+    )
+    return tuple(
+        x.new_zeros((*out.size(), *x.size())) if g is None else g.view(*out.size(), *x.size())
+        for g, x in zip(found, inputs, strict=True)
+    )
+
+
 def _check_strategy(strategy, create_graph, strict, vectorize):
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -308,8 +329,8 @@ def jacobian(
         inputs: a tensor or a tuple of tensors.
         create_graph: keep the history, so that the result can be differentiated.
         strict: raise where an output does not depend on an input, instead of giving zeros.
-        vectorize: accepted; the result is the same.
-        strategy: ``"reverse-mode"`` or ``"forward-mode"``; the result is the same.
+        vectorize: all rows in one batched pass, not one after the other.
+        strategy: ``"reverse-mode"`` or ``"forward-mode"``, which wants vectorize.
 
     Shape:
         each block has the shape of its output followed by the shape of its input.
@@ -321,6 +342,8 @@ def jacobian(
                 [0., 4.]])
     """
     _check_strategy(strategy, create_graph, strict, vectorize)
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs)
     with flambeau.enable_grad():
         is_inputs_tuple, inputs = _as_tuple(inputs, "inputs", "jacobian")
         inputs = _entering(inputs, create_graph, requires_grad=True)
@@ -332,11 +355,30 @@ def jacobian(
                 "and `vectorized=True` are not supported together. "
                 "Please either set `strict=False` or `vectorize=False`."
             )
-        blocks = tuple(
-            _leaving(_rows(i, out, inputs, create_graph, strict), create_graph, is_inputs_tuple)
+        found = [
+            _rows_at_once(out, inputs, create_graph)
+            if vectorize
+            else _rows(i, out, inputs, create_graph, strict)
             for i, out in enumerate(outputs)
-        )
+        ]
+        blocks = tuple(_leaving(rows, create_graph, is_inputs_tuple) for rows in found)
     return blocks if is_outputs_tuple else blocks[0]
+
+
+def _forward_jacobian(func, inputs):
+    """The Jacobian by one batch of tangents."""
+    is_inputs_tuple, inputs = _as_tuple(inputs, "inputs", "jacobian")
+    is_tuple = False
+
+    def checked(*args):
+        nonlocal is_tuple
+        is_tuple, outputs = _as_tuple(func(*args), _OUTPUTS, "jacobian")
+        return outputs
+
+    plain = tuple(t.detach() for t in inputs)
+    blocks = flambeau.func.jacfwd(checked, tuple(range(len(plain))))(*plain)
+    blocks = tuple(_leaving(rows, False, is_inputs_tuple) for rows in blocks)
+    return blocks if is_tuple else blocks[0]
 
 
 def _single_number(out, function):
@@ -379,8 +421,11 @@ def hessian(
         _require_history(_as_tuple(out, _OUTPUTS, "hessian")[1], "outputs", strict)
         return _single_number(out, "hessian").squeeze()
 
+    is_forward = outer_jacobian_strategy == "forward-mode"  # then args are duals without history
+
     def gradient(*args):
-        found = jacobian(scalar, args, create_graph=True)
+        at = [a.requires_grad_() for a in args] if is_forward else args
+        found = jacobian(scalar, tuple(at), create_graph=True)
         _require_history(found, "jacobian", strict)
         return found
 

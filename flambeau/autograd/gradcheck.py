@@ -16,6 +16,7 @@ import warnings
 from typing import NamedTuple
 
 import flambeau
+from flambeau.autograd import forward_ad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -423,9 +424,42 @@ def _check(func, inputs, tol, fast_mode, check_undefined_grad, check_batched_gra
     return True
 
 
-def _refuse_forward_mode(asked):
-    if asked:
-        raise NotImplementedError("gradcheck of forward mode needs forward-mode autograd")
+# Forward mode.
+
+
+def _check_forward(func, inputs, tol):
+    """Tangents of results, for each element of each input, against differences."""
+    inputs = _as_tuple(inputs)
+    _check_inputs(inputs)
+    for i, x in enumerate(inputs):
+        if isinstance(x, flambeau.Tensor) and x.requires_grad:
+            for index in itertools.product(*map(range, x.shape)):
+                for unit in (1, 1j) if x.is_complex() else (1,):
+                    _compare_tangents(func, inputs, i, index, unit, tol)
+
+
+def _compare_tangents(func, inputs, i, index, unit, tol):
+    x = inputs[i]
+    numerical = _along(lambda: func(*inputs), x, (index, unit), tol.eps)
+    direction = flambeau.zeros_like(x.detach())
+    direction[index] = unit
+    given = [
+        t.detach().requires_grad_(t.requires_grad) if isinstance(t, flambeau.Tensor) else t
+        for t in inputs
+    ]
+    with forward_ad.dual_level():
+        given[i] = forward_ad.make_dual(given[i], direction)
+        outs = [o for o in _as_tuple(func(*given)) if o.is_floating_point() or o.is_complex()]
+        moved = [forward_ad.unpack_dual(o) for o in outs]
+    if len(moved) != len(numerical):
+        return
+    for o, ((value, tangent), wanted) in enumerate(zip(moved, numerical, strict=True)):
+        found = flambeau.zeros_like(value.detach()) if tangent is None else tangent.detach()
+        if not _close(found.reshape(-1), wanted.reshape(-1), tol.rtol, tol.atol):
+            raise GradcheckError(
+                f"Jacobian computed with forward mode mismatch for output {o} with respect to "
+                f"input {i},\nnumerical:{wanted}\nanalytical:{found}\n"
+            )
 
 
 def gradcheck(
@@ -482,10 +516,13 @@ def gradcheck(
         raise AssertionError(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
-    _refuse_forward_mode(check_forward_ad)
     tol = Tolerances(eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
-        return _check(func, inputs, tol, fast_mode, check_undefined_grad, check_batched_grad)
+        if check_forward_ad:
+            _check_forward(func, inputs, tol)
+        if check_backward_ad:
+            _check(func, inputs, tol, fast_mode, check_undefined_grad, check_batched_grad)
+        return True
     except GradcheckError:
         if raise_exception:
             raise

@@ -227,6 +227,29 @@ class SavedOutput:
         self.version, self.output_nr = t._storage.version, output_nr
 
 
+class SavedOfSubclass:
+    """A result of a subclass of Tensor (or inside of a transform), saved by its own node."""
+
+    __slots__ = ("kind", "own", "place", "version", "output_nr")
+
+    def __init__(self, t, output_nr=0):
+        self.place, self.kind, self.own = (t._layout, t._storage, t._offset), type(t), t.__dict__
+        self.own = dict(self.own)
+        self.version, self.output_nr = t._storage.version, output_nr
+
+    def restore(self, node):
+        layout, storage, _ = self.place
+        if storage.version != self.version:
+            raise RuntimeError(
+                _modified(layout, storage.version, self.version, node, self.output_nr)
+            )
+        t = make_tensor(*self.place, self.kind)
+        t.__dict__.update(self.own)
+        if node is not None and layout.dtype.category >= 2:
+            t._grad_fn, t._output_nr, t._requires_grad = node, self.output_nr, True
+        return t
+
+
 class SavedInput:
     """An argument saved by a node."""
 
@@ -323,7 +346,7 @@ def save_output(t, output_nr=0):
     if modes.saved_hooks:
         bare = make_tensor(t._layout, t._storage, t._offset)
         return Packed(bare, modes.saved_hooks[-1], output_nr)
-    return SavedOutput(t, output_nr)
+    return SavedOutput(t, output_nr) if type(t) is Tensor else SavedOfSubclass(t, output_nr)
 
 
 def unpack(item, node):
@@ -346,7 +369,7 @@ def unpack(item, node):
         if node is not None and item.layout.dtype.category >= 2:
             t._grad_fn, t._output_nr, t._requires_grad = node, item.output_nr, True
         return t
-    if kind is Packed:
+    if kind is Packed or kind is SavedOfSubclass:
         return item.restore(node)
     return item
 

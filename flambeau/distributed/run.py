@@ -22,7 +22,7 @@ from .tcp_store import TCPStore
 
 __all__ = ["main", "run"]
 
-LEAVING = 3.0  # seconds that workers have to go by themselves after one has failed
+LEAVING = 10.0  # seconds that workers have to go by themselves after one has failed
 
 
 def parser() -> argparse.ArgumentParser:

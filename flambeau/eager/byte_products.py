@@ -17,9 +17,20 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address
 from flambeau.ops.table import public
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.processor import matrices_allowed
 
 WORK = 1 << 18  # products worth a chunk
 BLOCK = 1 << 17  # bytes of activations that a chunk goes over again and again
+
+
+LEAST_DEPTH = 8  # words of a run that fill half of a matrix register's line
+
+
+def has_matrices():
+    """Are bytes multiplied in matrix registers?"""
+    from flambeau.codegen.templates import squares  # with llvmlite
+
+    return squares.available("int8") and matrices_allowed()
 
 
 def lanes():
@@ -64,7 +75,10 @@ class Packed:
         more = public("zeros")((self.groups, self.padded, self.taps, 4 * self.depth), dtype=d.int8)
         more[:, : self.columns, :, : self.run] = weights
         split = (self.groups, self.strips, self.vectors * width, self.taps, self.depth, 4)
-        return more.reshape(split).permute(0, 1, 3, 4, 2, 5).contiguous()
+        found = more.reshape(split).permute(0, 1, 3, 4, 2, 5).contiguous()
+        # tiles of matrices read whole ones, times zeros where the weights have ended
+        spare = public("zeros")((LEAST_DEPTH * 2 * self.vectors * 4 * width,), dtype=d.int8)
+        return public("cat")((found.flatten(), spare))
 
     def _spread(self, numbers):
         """Numbers of columns, padded to whole strips."""
@@ -100,9 +114,8 @@ class Packed:
 
     def _plan(self, key):
         result, geometry, low, high, out_zero, _ = key
-        kernel = cpu.runtime.kernel(
-            "byte_product", "byte_products:build_product", result, self.vectors
-        )
+        facts = result, self.vectors, self.depth >= LEAST_DEPTH and has_matrices()
+        kernel = cpu.runtime.kernel("byte_product", "byte_products:build_product", *facts)
         return kernel, packed(self._words(geometry, low, high, out_zero))
 
     def _number_plan(self, key):

@@ -4,6 +4,7 @@ PyTorch's graph stays connected through both, so that a gradient of a gradient i
 """
 
 from flambeau._tensor import make_tensor
+from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 
 
@@ -40,7 +41,7 @@ def drawn(name, out, tensors):
 
 def connected(node, layouts, results):
     """Results of a node's derivative, all of which hang together with the node's inputs."""
-    if not any(node.edges):
+    if not any(node.edges) or not modes.grad:
         return results
     flat = None
     for k, result in enumerate(results):
@@ -49,7 +50,8 @@ def connected(node, layouts, results):
         if flat is None:
             name = type(node).__name__.rstrip("0123456789") + "Backward0"
             flat = _flat_node(name, node.edges, layouts)
-        out = make_tensor(result._layout, result._storage, result._offset)
+        out = make_tensor(result._layout, result._storage, result._offset, type(result))
+        out.__dict__.update(result.__dict__)  # what tensors of a subclass, or of a transform, hold
         out._grad_fn, out._output_nr, out._requires_grad = flat, 0, True
         results[k] = out
     return results

@@ -15,7 +15,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions import Tallies
 from flambeau.eager.planned import constant, idle, planned
 from flambeau.eager.rows import dense_like, has_work, vector_layout
-from flambeau.eager.softmax import GRAIN, along_rows, row_kernel
+from flambeau.eager.softmax import GRAIN, along_rows, row_by_row, row_kernel
 from flambeau.runtime.cpu import packed
 
 
@@ -137,7 +137,7 @@ def native_layer_norm(input, normalized_shape, weight, bias):
     codes = input.dtype.code, parameter.code, parameter.code
     given = weight is not None, bias is not None
     kernel = row_kernel(input, "rows", "layer_norm", *codes, *given)
-    return *results, kernel, along_rows(input.numel // n, n)[0]
+    return *results, kernel, row_by_row(input.numel // n, n)
 
 
 def _plan_gradients(name, input, statistics, weight, bias, needs):
@@ -182,7 +182,7 @@ def rms_norm_rows(input, normalized_shape, weight):
     if not has_work(input):
         return idle(*results)
     kernel = row_kernel(input, "rows", "rms_norm", input.dtype.code, weight is not None)
-    return *results, kernel, along_rows(input.numel // n, n)[0]
+    return *results, kernel, row_by_row(input.numel // n, n)
 
 
 @planned(

@@ -14,6 +14,8 @@ from flambeau.eager.rows import chunks_of, dense_like, has_work, reduced_shape
 from flambeau.runtime.cpu import packed
 
 GRAIN = 1 << 16  # elements per chunk
+FINE = 1 << 13  # the same where chunks leave nothing to add up: some microseconds of work
+ROW = 32  # elements that would take as long as beginning a row does
 
 
 def row_kernel(layout, walk, name, *facts):
@@ -22,10 +24,19 @@ def row_kernel(layout, walk, name, *facts):
 
 
 def along_rows(rows, n):
-    """(description of a walk along rows, chunks)."""
+    """(description of a walk along rows, chunks), where every chunk has sums of its own."""
     per_chunk = GRAIN // n or 1
     chunks = 1 if rows <= per_chunk else chunks_of(rows, per_chunk)
     return packed(Rows(chunks, rows, n, per_chunk)), chunks
+
+
+def row_by_row(rows, n):
+    """The description of a walk along rows that know nothing of each other: equal chunks."""
+    chunks = rows * (n + ROW) // FINE & -2
+    if chunks < 2:
+        return packed(Rows(1, rows, n, rows))
+    per_chunk = -(-rows // min(chunks, rows))
+    return packed(Rows(chunks_of(rows, per_chunk), rows, n, per_chunk))
 
 
 def _down_columns(outer, n, inner):
@@ -49,7 +60,7 @@ def _plan(name, layout, dim):
     inner = math.prod(sizes[dim + 1 :])
     rows = layout.numel // n
     if inner == 1:
-        walk, described = "rows", along_rows(rows, n)[0]
+        walk, described = "rows", row_by_row(rows, n)
     else:
         walk, described = "columns", _down_columns(rows // inner, n, inner)
     return out, row_kernel(layout, walk, name, layout.dtype.code), described

@@ -25,8 +25,10 @@ import os
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from flambeau._layout import Size
 
 IDLE_CALLS = 5000  # armed calls that find no handler, in a row, until functions are disarmed
 
@@ -55,7 +57,7 @@ class Handler:
     kinds: which kinds of calls. level: who is asked first, the highest. sees: which calls that are
     made while it handles one it is told of: "nothing", what is called "inside" of the function it
     goes on with, or "all". is_lasting: one object that is pushed again and again. forks: it stays
-    in forked processes.
+    in forked processes. passing: it is not told of calls all of whose arguments are of these types.
     """
 
     kinds: frozenset[str] = frozenset({"op"})
@@ -64,6 +66,7 @@ class Handler:
     all_threads = False
     is_lasting = False
     forks = False
+    passing: "Passing | None" = None
 
     def wants(self, place: "Place") -> bool:
         """Is it to be told of calls of this function? Asked once per stack."""
@@ -72,6 +75,36 @@ class Handler:
     def around(self, name: Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         """Handle a call."""
         return function(*args, **kwargs)
+
+
+class Passing(set):
+    """Types of arguments that a handler lets pass; it grows as types are met.
+
+    Handlers that look for arguments of certain classes share one, so that a call with none of
+    these costs a look at its types and no more.
+    """
+
+    def __init__(self, is_passing: Callable[[type], bool]) -> None:
+        super().__init__()
+        self._is_passing, self._others = is_passing, set[type]()
+        self._holding = {list, tuple, Size}  # these pass if what they hold does
+
+    def all_of(self, values: Iterable) -> bool:
+        """Do all values pass, also those in lists and tuples?"""
+        for value in values:
+            kind = type(value)
+            if kind in self:
+                continue
+            if kind in self._holding:
+                if self.issuperset(map(type, value)) or self.all_of(value):
+                    continue
+            elif kind not in self._others:
+                if self._is_passing(kind):
+                    self.add(kind)
+                    continue
+                self._others.add(kind)
+            return False
+        return True
 
 
 class Observer(Handler):
@@ -114,6 +147,13 @@ class _Calling(Handler):
 # -- stacks ----------------------------------------------------------------------------------------
 
 
+class Chain(tuple):
+    """The handlers that want a function, and how to ask whether all let some types pass."""
+
+    passing: Callable | None = None
+    kinds: Passing
+
+
 class Stack(dict):
     """Handlers, of which some may be off; a value. As a dict: Place -> those that want it."""
 
@@ -125,9 +165,12 @@ class Stack(dict):
         self._below: dict = {}
         self._without: dict = {}
 
-    def __missing__(self, place: "Place") -> tuple:
+    def __missing__(self, place: "Place") -> "Chain":
         active = [h for h in reversed(self.handlers) if h not in self.off]
-        found = self[place] = tuple([h for h in active if h.wants(place)])
+        found = self[place] = Chain([h for h in active if h.wants(place)])
+        kinds = found[0].passing if found else None
+        if kinds is not None and all(h.passing is kinds for h in found):
+            found.kinds, found.passing = kinds, kinds.issuperset
         return found
 
     def pushed(self, handler: Handler) -> "Stack":
@@ -167,8 +210,8 @@ class _Nobody(Stack):
 
     __slots__ = ()
 
-    def __missing__(self, place: "Place") -> tuple:
-        return ()
+    def __missing__(self, place: "Place") -> Chain:
+        return Chain()
 
     def without(self, handler: Handler) -> "Stack":
         return self
@@ -376,9 +419,12 @@ class Place:
             found.row = self.row or text.removeprefix("aten::")
         return found
 
-    def run(self, chain: tuple, args: tuple, kwargs: dict) -> Any:
+    def run(self, chain: Chain, args: tuple, kwargs: dict) -> Any:
         """A call, with handlers around it."""
         me = _threads.me
+        values = (*args, *kwargs.values()) if kwargs else args
+        if chain.passing is not None and me.operator is None and chain.kinds.all_of(values):
+            return self.copy(*args, **kwargs)
         name = self.name or self.named(self.naming(args, kwargs))
         if me.operator is not None and me.operator == name:  # seen as the operator already
             me.operator = None
@@ -470,7 +516,8 @@ def outside({free}):
         threads = "threads"
         nobody = "nobody"
         function = "function"
-        stack = threads.me.stack
+        me = threads.me
+        stack = me.stack
         if stack is nobody:
             tick = "tick"
             try:
@@ -481,6 +528,12 @@ def outside({free}):
             return function(*args, **kwargs)
         place = "place"
         chain = stack[place]
+        passing = chain.passing
+        if passing is not None and not kwargs and me.operator is None:
+            map = "map"
+            type = "type"
+            if passing(map(type, args)):
+                return function(*args)
         return place.run(chain, args, kwargs) if chain else function(*args, **kwargs)
         {free}
     return exchanged
@@ -587,3 +640,4 @@ def disarm() -> None:
 
 
 _WORDS |= {"threads": _threads, "nobody": NOBODY, "tick": _idle.pop, "disarm": disarm}
+_WORDS |= {"map": map, "type": type}

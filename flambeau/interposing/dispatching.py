@@ -11,7 +11,7 @@ from typing import Any
 from flambeau import interposing
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import overload_of
-from flambeau.interposing.overriding import has_dispatch
+from flambeau.interposing.overriding import PASSING, has_dispatch
 from flambeau.ops.table import TABLE
 
 # what these do is seen in what they call
@@ -137,6 +137,7 @@ class _Arguments(_Below):
     level = interposing.DISPATCH_MODES - 1
     sees = "all"
     all_threads = is_lasting = True
+    passing = PASSING
 
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         kinds = _told_classes([*args, *kwargs.values()])

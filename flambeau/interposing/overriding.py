@@ -56,6 +56,24 @@ def _role(kind):
 roles = _Roles()
 
 
+_told: dict[type, bool] = {}
+
+
+def has_dispatch(kind: type) -> bool:
+    """Does a subclass of Tensor have a `__torch_dispatch__` of its own?"""
+    found = _told.get(kind)
+    if found is None:
+        own = ("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
+        found = _told[kind] = any(own)
+    return found
+
+
+# arguments that neither answer for functions nor are told of ops, and hold none that do
+PASSING = interposing.Passing(
+    lambda kind: roles[kind] == SILENT and not (issubclass(kind, Tensor) and has_dispatch(kind))
+)
+
+
 def speakers(values: Iterable[Any]) -> list:
     """One argument of each type that answers: subclasses first, then from left to right."""
     found: list = []
@@ -163,6 +181,7 @@ class _Arguments(interposing.Handler):
     level = interposing.ARGUMENTS
     sees = "all"
     all_threads = is_lasting = forks = True
+    passing = PASSING
 
     def wants(self, place):
         return place.kind in KINDS and place.key not in _FROM_OUTSIDE
@@ -181,11 +200,6 @@ class _Arguments(interposing.Handler):
 
 
 ARGUMENTS = _Arguments()
-
-
-def has_dispatch(kind: type) -> bool:
-    """Does a subclass of Tensor have a `__torch_dispatch__` of its own?"""
-    return any("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
 
 
 def notice_tensor(kind: type) -> None:

@@ -64,7 +64,12 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
     return to_input, to_weight, to_bias
 
 
-@template("convolution", variants="function", joint_grad=_convolution_gradients)
+@template(
+    "convolution",
+    linear="input bias, weight bias",
+    variants="function",
+    joint_grad=_convolution_gradients,
+)
 def convolution(
     input,
     weight,
@@ -81,6 +86,7 @@ def convolution(
 
 @template(
     "convolution_to_input",
+    linear="input, weight",
     variants="",
     node="ConvolutionBackwardBackward0",
     grad=dict(
@@ -110,6 +116,7 @@ def convolution_to_input(
 
 @template(
     "convolution_to_weight",
+    linear="input, other",
     variants="",
     node="ConvolutionBackwardBackward0",
     grad=dict(

@@ -25,7 +25,7 @@ def _table_gradient(g, weight_shape, indices, padding_idx, scale_grad_by_freq, s
     return embedding_dense_backward(g, indices, rows, padding_idx, scale_grad_by_freq)
 
 
-@template("embedding", variants="function", grad={"weight": _table_gradient})
+@template("embedding", linear="weight", variants="function", grad={"weight": _table_gradient})
 def embedding(
     weight,
     indices,
@@ -53,6 +53,7 @@ def _place_gradient(g, indices, num_weights, padding_idx, scale_grad_by_freq):
 
 @template(
     "embedding_gradient",
+    linear="grad_output",
     variants="",
     node="EmbeddingDenseBackwardBackward0",
     grad={"grad_output": _place_gradient},
@@ -271,6 +272,7 @@ def _dots_bag_gradient(g, grad_output_shape, weight, indices, bags, padding_idx)
 
 @template(
     "bag_dots",
+    linear="grad_output, weight",
     variants="",
     node="EmbeddingBagPerSampleWeightsBackwardBackward0",
     grad=dict(

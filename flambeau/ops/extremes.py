@@ -90,16 +90,21 @@ def spread_over_all(g, input, out):
 
 
 # The state of an extreme is the best number so far and whether a nan was seen: comparing and
-# noticing nan apart takes two instructions per vector where one rule for both takes four.
+# noticing nan apart takes two instructions per vector where one rule for both takes four. The
+# mark is an integer as wide as the number: without mask registers anything else is narrowed.
 
 
 def _extreme_state(type, code):
-    return (type, "bool") if scalar.is_float(type) else (type,)
+    return (type, _mark(type)) if scalar.is_float(type) else (type,)
+
+
+def _mark(type):
+    return "i64" if type == "f64" else "i32"
 
 
 def _extreme(limit, beats):
     def init(type, code):
-        return (limit(type), m.const(False, "bool")) if scalar.is_float(type) else limit(type)
+        return (limit(type), m.const(0, _mark(type))) if scalar.is_float(type) else limit(type)
 
     def combine(a, b):
         if not isinstance(a, tuple):
@@ -109,11 +114,13 @@ def _extreme(limit, beats):
     def step(state, x, index, *numbers):
         if not isinstance(state, tuple):
             return scalar.select(beats(x, state), x, state)
-        return scalar.select(beats(x, state[0]), x, state[0]), state[1] | (x != x)
+        best, mark = state
+        seen = scalar.select(x != x, m.const(-1, mark.type), m.const(0, mark.type))
+        return scalar.select(beats(x, best), x, best), mark | seen
 
     def finish(s):
         nan = isinstance(s, tuple)
-        return scalar.select(s[1], m.const(math.nan, s[0].type), s[0]) if nan else s
+        return scalar.select(s[1] != 0, m.const(math.nan, s[0].type), s[0]) if nan else s
 
     return dict(
         init=init, combine=combine, step=step, finish=finish, state=_extreme_state, result=unchanged
@@ -294,12 +301,20 @@ def select_grad(g, input_shape, out1, dim, keepdim):
     return g.new_zeros(input_shape).scatter(dim, out1, g)
 
 
+def _picked(t, dim, places, keepdim):
+    """The elements of a tensor at chosen places along a dimension."""
+    if not t.ndim:
+        return t
+    return t.gather(dim, places) if keepdim else t.gather(dim, places.unsqueeze(dim)).squeeze(dim)
+
+
 _CHOOSING = dict(
     result=lambda dtype, given: (dtype, (dtype, d.int64)),
     outputs=2,
     variants="",
     out="exact",
     grad=lambda g, input_shape, out1, dim, keepdim: select_grad(g, input_shape, out1, dim, keepdim),
+    jvp=lambda t, out1, dim, keepdim: _picked(t, dim, out1, keepdim),
 )
 
 

@@ -75,6 +75,7 @@ def _refuse_integers(name, dtype):
 
 @template(
     "unfold_blocks",
+    linear=True,
     grad=lambda g, input_shape, kernel_size, dilation, padding, stride, blocks: col2im(
         g, tuple(input_shape[-2:]), kernel_size, dilation, padding, stride, blocks
     ),
@@ -94,6 +95,7 @@ def im2col(
 
 @template(
     "fold_blocks",
+    linear=True,
     grad=lambda g, kernel_size, dilation, padding, stride, blocks: im2col(
         g, kernel_size, dilation, padding, stride, blocks
     ),
@@ -211,6 +213,7 @@ def _check_columns(input, output_size, *facts):
 
 @template(
     "pixel_shuffle",
+    linear=True,
     grad=lambda g, upscale_factor: pixel_unshuffle(g, upscale_factor),
     variants="function",
     namespace=NN,
@@ -221,6 +224,7 @@ def pixel_shuffle(input, upscale_factor: int):
 
 @template(
     "pixel_unshuffle",
+    linear=True,
     grad=lambda g, downscale_factor: pixel_shuffle(g, downscale_factor),
     variants="function",
     namespace=NN,
@@ -233,11 +237,11 @@ def _shuffled_back(g, input_shape, groups):
     return channel_shuffle(g, max(1, input_shape[1] // groups))
 
 
-@template("channel_shuffle", grad=_shuffled_back, variants="function", namespace=NN)
+@template("channel_shuffle", linear=True, grad=_shuffled_back, variants="function", namespace=NN)
 def channel_shuffle(input, groups: int):
     """Channels of several groups, one of each in turn."""
 
 
-@template("channel_shuffle", grad=_shuffled_back, variants="function", namespace=NN)
+@template("channel_shuffle", linear=True, grad=_shuffled_back, variants="function", namespace=NN)
 def native_channel_shuffle(input, groups: int):
     """channel_shuffle, by another name."""

@@ -39,6 +39,7 @@ def _c2r_gradient(g, dim, scale, n):
 
 @template(
     "fft_c2c",
+    linear=True,
     grad=lambda g, dims, scale, forward: _fft_c2c(g, dims, scale, not forward),
     variants="",
     node="FftC2CBackward0",
@@ -47,12 +48,12 @@ def _fft_c2c(input, dims: object, scale: object, forward: bool):
     """The transform of complex numbers along dims, times scale."""
 
 
-@template("fft_r2c", grad=_r2c_gradient, variants="", node="FftR2CBackward0")
+@template("fft_r2c", linear=True, grad=_r2c_gradient, variants="", node="FftR2CBackward0")
 def _fft_r2c(input, dim: object, scale: object, onesided: bool):
     """The transform of real numbers, or its first half."""
 
 
-@template("fft_c2r", grad=_c2r_gradient, variants="", node="FftC2RBackward0")
+@template("fft_c2r", linear=True, grad=_c2r_gradient, variants="", node="FftC2RBackward0")
 def _fft_c2r(input, dim: object, scale: object, n: object):
     """Real numbers from the first half of their transform, backward."""
 

@@ -40,13 +40,14 @@ def _index_backward(g, input_shape, indices):
     return zeros(g, input_shape).index_put_(indices, g, accumulate=twice)
 
 
-@template("index", variants="", grad=_index_backward)
+@template("index", linear="input", variants="", grad=_index_backward)
 def index(input, indices: tuple):
     """The elements that index tensors name; None keeps a dimension."""
 
 
 @template(
     "index_put",
+    linear="input values",
     variants=WRITE,
     grad=dict(
         input=lambda g, indices, accumulate: (
@@ -64,6 +65,7 @@ def index_put(input, indices: Indices, values, accumulate: bool = False):
 
 @template(
     "gather",
+    linear="input",
     variants=READ,
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).scatter_add_(dim, index, g),
     exact_out=True,
@@ -123,6 +125,7 @@ def scatter(
 
 @template(
     "scatter_add",
+    linear="input src",
     variants=INTO,
     grad=dict(
         input=lambda g: g,
@@ -201,6 +204,7 @@ def spread_index(index, dim, shape):
 
 @template(
     "index_select",
+    linear="input",
     variants=READ,
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).index_add_(
         dim, index, g if input_shape else g.reshape(())
@@ -213,6 +217,7 @@ def index_select(input, dim: int, index):
 
 @template(
     "index_add",
+    linear="input source",
     variants=INTO,
     grad=dict(
         input=lambda g: g,
@@ -233,6 +238,7 @@ def _slices(g, dim, index, shape):
 
 @template(
     "index_copy",
+    linear="input source",
     variants=INTO,
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
@@ -246,6 +252,7 @@ def index_copy(input, dim: int, index, source):
 
 @template(
     "index_fill",
+    linear="input value",
     variants=WRITE,
     numbers=True,
     node="IndexFillBackward1",
@@ -281,6 +288,7 @@ def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: b
 
 @template(
     "take",
+    linear="input",
     variants=READ,
     grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True),
     exact_out="take(): self and out expected to have the same dtype, but got self.dtype = "
@@ -292,6 +300,7 @@ def take(input, index):
 
 @template(
     "put",
+    linear="input source",
     variants=WRITE,
     grad=dict(
         input=lambda g, index, accumulate: (
@@ -412,6 +421,7 @@ def _masked_select_backward(g, input_shape, mask):
 
 @template(
     "masked_select",
+    linear="input",
     variants="function method out",
     grad=_masked_select_backward,
     exact_out="masked_select(): self and result must have the same scalar type",
@@ -432,6 +442,7 @@ def _masked_scatter_source(g, mask, source_shape):
 
 @template(
     "masked_scatter",
+    linear="input source",
     variants=WRITE,
     grad=dict(input=lambda g, mask: g.masked_fill(mask, 0), source=_masked_scatter_source),
 )

@@ -26,6 +26,7 @@ def _cat_backward(g, layouts, dim):
 
 @template(
     "cat",
+    linear="tensors",
     grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
     variants="function out",
     aliases="concat concatenate",
@@ -37,6 +38,7 @@ def cat(tensors: Tensors, dim: int = 0):
 
 @template(
     "stack",
+    linear="tensors",
     grad=dict(tensors=lambda g, dim: g.unbind(dim)),
     variants="function out",
     apart=True,
@@ -57,6 +59,7 @@ def _sequences(g, layouts, batch_first, padding_side):
 
 @template(
     "pad_sequence",
+    linear="tensors padding_value",
     grad=dict(
         tensors=lambda g, tensors_layout, batch_first, padding_side: _sequences(
             g, tensors_layout, batch_first, padding_side
@@ -122,6 +125,7 @@ def _block(shape):
 
 @template(
     "block_diag",
+    linear="tensors",
     grad=dict(tensors=lambda g, tensors_layout: _block_diag_backward(g, tensors_layout)),
     variants="function",
     varargs="tensors",

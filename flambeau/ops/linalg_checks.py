@@ -83,6 +83,7 @@ def legacy_pair(b, a, name):
 
 def first_failure(info):
     """(batch element or None, error code) of the first matrix that failed; None if all is well."""
+    info = getattr(info, "_bottom", info)  # inside of a transform: all samples
     if not info.device.runtime.computes or not info.numel():
         return None
     if info.ndim == 0:

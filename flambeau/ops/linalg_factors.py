@@ -9,7 +9,7 @@ from flambeau import _dtype as d
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
 from flambeau.ops.matrices import warn_once
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import composite, holds_anywhere, public, template
 from flambeau.return_types import linalg_cholesky_ex as CholeskyEx
 from flambeau.return_types import linalg_lu as LinalgLu
 from flambeau.return_types import linalg_lu_factor as LuFactor
@@ -172,8 +172,18 @@ def _cholesky_grad(g, out, upper):
     return (outer + adjoint(outer)) * 0.5
 
 
+def _cholesky_jvp(t, out, upper):
+    """L times the lower half of L⁻¹ dA L⁻ᴴ."""
+    L = adjoint(out) if upper else out
+    inner = _triangular(L, t, False)
+    inner = _triangular(adjoint(L), inner, True, left=False).tril()
+    inner = inner - (inner.diagonal(0, -2, -1) * 0.5).diag_embed()
+    found = L @ inner
+    return adjoint(found) if upper else found
+
+
 @template(
-    "linalg_cholesky_ex", variants="", outputs=2, grad=_cholesky_grad,
+    "linalg_cholesky_ex", variants="", outputs=2, grad=_cholesky_grad, jvp=_cholesky_jvp,
     node="LinalgCholeskyExBackward0",
 )  # fmt: skip
 def _linalg_cholesky_ex(input, upper: bool = False, check_errors: bool = False):
@@ -236,7 +246,7 @@ def cholesky_inverse(input, upper: bool = False):
     check.square(input, "cholesky_inverse")
     check.has_kernel(input, "cholesky_inverse_out_cpu")
     diagonal = input.detach().diagonal(0, -2, -1)
-    if input.device.runtime.computes and (diagonal == 0).any().item():
+    if holds_anywhere(diagonal == 0):
         first = (diagonal == 0).to(d.int32)
         info = public("where")(first.any(-1), first.argmax(-1) + 1, 0)
         check.check_info(info, "cholesky_inverse", check.SINGULAR_INVERSE)

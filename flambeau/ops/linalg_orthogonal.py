@@ -12,7 +12,7 @@ from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import _is_vector, adjoint
 from flambeau.ops.linalg_spectra import pinv_grad
 from flambeau.ops.matrices import warn_once
-from flambeau.ops.table import composite, public, template
+from flambeau.ops.table import composite, holds_anywhere, public, template
 from flambeau.return_types import geqrf as Geqrf
 from flambeau.return_types import linalg_lstsq as Lstsq
 from flambeau.return_types import linalg_qr as LinalgQr
@@ -235,8 +235,8 @@ def _gels(A, B):
     wide = A.shape[-2] < A.shape[-1]
     Q, R = public("_linalg_qr")(adjoint(A) if wide else A, "reduced")
     zeros = R.diagonal(0, -2, -1) == 0
-    if A.device.runtime.computes and zeros.any().item():
-        code = zeros.to(d.int32).argmax(-1).amax().item() + 1
+    if holds_anywhere(zeros):
+        code = getattr(zeros, "_bottom", zeros).to(d.int32).argmax(-1).amax().item() + 1
         raise check.LinAlgError(
             "torch.linalg.lstsq: The least squares solution could not be computed because the "
             f"input matrix does not have full rank (error code: {code})."
@@ -271,7 +271,7 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
         rank = rank if other.shape[-1] else rank * 0  # as LAPACK, which then does not look
         values = S if driver in ("gelsd", "gelss") else nothing
     residuals = nothing
-    full = driver == "gels" or not input.device.runtime.computes or (rank == columns).all().item()
+    full = driver == "gels" or not holds_anywhere(rank != columns)
     if rows > columns and driver != "gelsy" and full:
         error = (input @ X - other).abs()
         residuals = (error * error).sum(-2)

@@ -10,7 +10,7 @@ from math import prod
 from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops import linalg_checks as check
-from flambeau.ops.table import IntList, composite, public, template
+from flambeau.ops.table import IntList, composite, holds_anywhere, public, template
 from flambeau.return_types import linalg_inv_ex as InvEx
 from flambeau.return_types import linalg_slogdet as LinalgSlogdet
 from flambeau.return_types import linalg_solve_ex as SolveEx
@@ -131,7 +131,7 @@ def _det_grad(g, A, out0, out1, out2):
     LU, diagonal = out1.detach(), out1.detach().diagonal(0, -2, -1)
     determinant = out0
     singular = diagonal == 0
-    if A.device.runtime.computes and singular.any().item():
+    if holds_anywhere(singular):
         nudge = singular.to(LU.dtype) * d.finfo(LU.dtype).eps
         LU = LU + nudge.diag_embed()
         k = LU.shape[-1]

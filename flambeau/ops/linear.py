@@ -35,6 +35,7 @@ def _to_bias(g, bias_shape):
 
 @template(
     "linear_to_weight",
+    linear="g_out, input",
     variants="",
     node="MmBackward0",
     grad=dict(
@@ -48,6 +49,7 @@ def linear_to_weight(g_out, input):
 
 @template(
     "linear",
+    linear="input bias, weight bias",
     namespace=NN,
     variants="out",
     node="AddmmBackward0",

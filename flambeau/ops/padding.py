@@ -15,6 +15,7 @@ def _negative(pad):
 
 @template(
     "constant_pad",
+    linear="input value",
     grad=lambda g, pad: constant_pad_nd(g, _negative(pad), 0),
     variants="function",
     node="ConstantPadNdBackward0",
@@ -83,6 +84,7 @@ def _edge_row(mode, dims):
     backward.__doc__ = f"The gradient of pad with mode {mode} in {dims} dimensions."
     row = template(
         "edge_pad",
+        linear=True,
         grad=lambda g, input_shape, pad: turned(g, input_shape, pad),
         variants="",
         node=f"{_NAMES[mode]}{dims}DBackward0",
@@ -90,6 +92,7 @@ def _edge_row(mode, dims):
     )(body)
     turned = template(
         "edge_pad_backward",
+        linear=True,
         grad=lambda g, pad: row(g, pad),
         variants="",
         node=f"{_NAMES[mode]}{dims}DBackwardBackward0",

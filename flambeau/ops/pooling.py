@@ -53,6 +53,7 @@ def _max_rows(dims, name, node):
     backward.__doc__ = "Gradients, each where the largest element of its window was."
     return template(
         "max_pool_backward",
+        linear=True,
         variants="",
         node=f"{node}BackwardBackward0",
         grad={
@@ -106,6 +107,7 @@ def _mean_row(dims, prefix, node):
     backward.__doc__ = "Gradients, spread evenly over their windows."
     back = template(
         "avg_pool_backward",
+        linear=True,
         variants="",
         node=f"{node}{dims}DBackwardBackward0",
         grad=lambda g, window: row(g, window),
@@ -117,6 +119,7 @@ def _mean_row(dims, prefix, node):
     body.__name__, body.__doc__ = f"_{prefix}_pool{dims}d", "Means of windows."
     row = template(
         "avg_pool",
+        linear=True,
         variants="",
         node=f"{node}{dims}DBackward0",
         grad=lambda g, input_layout, window: back(g, input_layout, window),
@@ -161,6 +164,7 @@ def _unpool_row(dims):
     body.__doc__ = "Zeros with elements where indices say."
     return template(
         "max_unpool",
+        linear=True,
         variants="",
         node=f"MaxUnpool{dims}DBackward0",
         grad={"input": lambda g, indices: _picked(g, indices, dims)},

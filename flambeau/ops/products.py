@@ -52,6 +52,7 @@ def _to_right(g, left, layout):
 
 @template(
     "mm",
+    linear="input, mat2",
     variants=_PLAIN,
     exact_out=True,
     grad=dict(
@@ -65,6 +66,7 @@ def mm(input, mat2):
 
 @template(
     "bmm",
+    linear="input, mat2",
     variants=_PLAIN,
     exact_out=True,
     grad=dict(
@@ -77,6 +79,7 @@ def bmm(input, mat2):
 
 @template(
     "mv",
+    linear="input, vec",
     variants=_PLAIN,
     exact_out=True,
     grad=dict(
@@ -89,6 +92,7 @@ def mv(input, vec):
 
 @template(
     "dot",
+    linear="input, tensor",
     variants=_PLAIN,
     exact_out="result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}",
     grad=dict(
@@ -122,6 +126,7 @@ def outer(input, vec2):
 
 @template(
     "addmm",
+    linear="input mat1, input mat2",
     variants=_ALL,
     exact_out=True,
     grad=dict(
@@ -136,6 +141,7 @@ def addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
 
 @template(
     "baddbmm",
+    linear="input batch1, input batch2",
     variants=_ALL,
     exact_out=True,
     grad=dict(
@@ -154,6 +160,7 @@ def _repeated(g, batch):
 
 @template(
     "addbmm",
+    linear="input batch1, input batch2",
     variants=_ALL,
     exact_out="self and mat2 must have the same dtype, but got {got.scalar_name} and "
     "{wanted.scalar_name}",
@@ -169,6 +176,7 @@ def addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1):
 
 @template(
     "addmv",
+    linear="input mat, input vec",
     variants=_ALL,
     exact_out=True,
     grad=dict(
@@ -291,6 +299,7 @@ def _summed_batch(product, shape):
 
 @template(
     "batched_product",
+    linear="input, other",
     variants="",
     node="UnsafeViewBackward0",
     grad=dict(

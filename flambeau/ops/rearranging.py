@@ -20,7 +20,13 @@ def distinct_dims(dims, ndim):
     return found
 
 
-@template("flip", grad=lambda g, dims: g.flip(dims), varargs="dims", variants="function method")
+@template(
+    "flip",
+    linear=True,
+    grad=lambda g, dims: g.flip(dims),
+    varargs="dims",
+    variants="function method",
+)
 def flip(input, dims: Dims):
     """Reverse the order of elements along dimensions."""
 
@@ -61,7 +67,10 @@ def rot90(input, k: int = 1, dims: Dims = (0, 1)):
 
 
 @template(
-    "roll", grad=lambda g, shifts, dims: g.roll(_negative(shifts), dims), variants="function method"
+    "roll",
+    linear=True,
+    grad=lambda g, shifts, dims: g.roll(_negative(shifts), dims),
+    variants="function method",
 )
 def roll(input, shifts: Dims, dims: Dims = ()):  # dims=None: as ()
     """Shift elements along dimensions; those pushed out come in at the other end."""
@@ -85,6 +94,7 @@ def _repeat_backward(g, shape, repeats):
 
 @template(
     "repeat",
+    linear=True,
     grad=lambda g, input_shape, repeats: _repeat_backward(g, input_shape, repeats),
     varargs="repeats",
     variants="method",
@@ -103,12 +113,12 @@ def tile(input, dims: Dims):
 # -- triangles and diagonals ----------------------------------------------------------------------
 
 
-@template("triangle", grad=lambda g, diagonal: g.tril(diagonal), exact_out=True)
+@template("triangle", linear=True, grad=lambda g, diagonal: g.tril(diagonal), exact_out=True)
 def tril(input, diagonal: int = 0, _lower: bool = True):
     """The elements on and below a diagonal, zeros above it."""
 
 
-@template("triangle", grad=lambda g, diagonal: g.triu(diagonal), exact_out=True)
+@template("triangle", linear=True, grad=lambda g, diagonal: g.triu(diagonal), exact_out=True)
 def triu(input, diagonal: int = 0, _lower: bool = False):
     """The elements on and above a diagonal, zeros below it."""
 
@@ -143,6 +153,7 @@ def triu_indices(
 
 @template(
     "diag_embed",
+    linear=True,
     grad=lambda g, offset, dim1, dim2: g.diagonal(offset, dim1, dim2),
     variants="function method",
 )
@@ -197,6 +208,7 @@ def _without(g, part):
 
 
 @composite(
+    linear="input src",
     variants="function method",
     grad=dict(
         input=lambda g, offset, dim1, dim2: _without(g, lambda z: z.diagonal(offset, dim1, dim2)),
@@ -209,6 +221,7 @@ def diagonal_scatter(input, src, offset: int = 0, dim1: int = 0, dim2: int = 1):
 
 
 @composite(
+    linear="input src",
     variants="function method",
     grad=dict(
         input=lambda g, dim, index: _without(g, lambda z: z.select(dim, index)),
@@ -221,6 +234,7 @@ def select_scatter(input, src, dim: int, index: int):
 
 
 @composite(
+    linear="input src",
     variants="function method out",
     grad=dict(
         input=lambda g, dim, start, end, step: _without(
@@ -243,6 +257,7 @@ def _laid_out(g, layout):
 
 
 @composite(
+    linear="input src",
     variants="function method",
     grad=dict(
         input=lambda g, input_layout, size, stride, storage_offset: _without(

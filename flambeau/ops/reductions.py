@@ -13,7 +13,7 @@ from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
-from flambeau.ops.table import Dims, DType, composite, public, reduction
+from flambeau.ops.table import Dims, DType, composite, holds_anywhere, public, reduction
 
 # -- dimensions -----------------------------------------------------------------------------------
 
@@ -92,6 +92,7 @@ _PLAIN = "function method out"
 
 
 @reduction(
+    linear=True,
     result=summed,
     state=same_state,
     init=_start(0),
@@ -117,6 +118,7 @@ def _divide(s, count):
 
 
 @reduction(
+    linear=True,
     result=averaged,
     state=same_state,
     init=_start(0),
@@ -148,7 +150,7 @@ def prod_grad(g, input, out, dim, keepdim):
         return prod_grad(g, flat, out, 0, False).reshape(input.shape)
     if not keepdim:
         g, out = g.unsqueeze(dim), out.unsqueeze(dim)
-    if input.device.runtime.computes and not (input == 0).any().item():
+    if input.device.runtime.computes and not holds_anywhere(input == 0):
         return g * m.conj(out / input)
     ones = public("ones_like")(input.narrow(dim, 0, 1))
     n = input.shape[dim]

@@ -43,6 +43,7 @@ def _rows(name, kind, node):
     backward.__doc__ = f"The gradient of interpolate, as {name}."
     row = template(
         "resample",
+        linear=True,
         variants="",
         node=f"{node}Backward0",
         grad=lambda g, input_shape, output_size, align_corners, scales: turned(
@@ -51,6 +52,7 @@ def _rows(name, kind, node):
     )(forward)
     turned = template(
         "resample_backward",
+        linear=True,
         variants="",
         node=f"{node}BackwardBackward0",
         grad=lambda g, output_size, align_corners, scales: row(

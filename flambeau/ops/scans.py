@@ -13,6 +13,7 @@ from flambeau.ops.table import (
     OptionalTensor,
     Scalar,
     composite,
+    holds_anywhere,
     public,
     template,
 )
@@ -37,7 +38,7 @@ def _cumprod_backward(g, input, dim, dtype, out):
         input, out = input.conj(), out.conj()
     zero = input == 0
     # asked for without recording, as meta tensors have no values to ask for
-    if input.device.runtime.computes and not bool(zero.any()):
+    if input.device.runtime.computes and not holds_anywhere(zero):
         return reversed_sum(g * out, dim) / input
     if (g * out).requires_grad:
         return _cumprod_by_parts(g, input, dim)
@@ -76,18 +77,22 @@ def _added_back(g, input_shape, dim, out1):
     return g.new_zeros(input_shape).scatter_add(dim, out1, g) if input_shape else g
 
 
+def _followed(t, dim, out1):
+    return t.gather(dim, out1) if t.ndim else t
+
+
 _RUNNING: dict = dict(
     variants="function method out",
     exact_out="expected scalar_type {wanted.scalar_name} but found {got.scalar_name}",
 )
 
 
-@template("cummax", grad=_added_back, outputs=2, **_RUNNING)
+@template("cummax", grad=_added_back, jvp=_followed, outputs=2, **_RUNNING)
 def cummax(input, dim: int):
     """The largest element up to each one along dim, and where it is (the last such place)."""
 
 
-@template("cummin", grad=_added_back, outputs=2, **_RUNNING)
+@template("cummin", grad=_added_back, jvp=_followed, outputs=2, **_RUNNING)
 def cummin(input, dim: int):
     """The smallest element up to each one along dim, and where it is (the last such place)."""
 
@@ -110,7 +115,20 @@ def _logcumsumexp_backward(g, input, dim, out):
     return parts[0] - parts[1]
 
 
-@template("logcumsumexp", grad=_logcumsumexp_backward, **_RUNNING)
+def _logcumsumexp_jvp(t, input, out, dim):
+    """The mean of tangents up to each element, weighted by exponentials, positive and negative."""
+    if not input.ndim:
+        return t
+    low = t.new_full((), d.finfo(t.dtype).min)
+    parts = []
+    for part in (t, -t):
+        logs = m.where(part > 0, part, part.new_ones(())).log()
+        logs = m.where(part > 0, logs, low) + input
+        parts.append((logs.logcumsumexp(dim) - out).exp())
+    return parts[0] - parts[1]
+
+
+@template("logcumsumexp", grad=_logcumsumexp_backward, jvp=_logcumsumexp_jvp, **_RUNNING)
 def logcumsumexp(input, dim: int):
     """Logarithms of the sums of exponentials up to each element along dim."""
 

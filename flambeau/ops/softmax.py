@@ -27,6 +27,7 @@ def _log_softmax_backward_data(grad_output, output, dim: int, input_dtype: DType
     variants="function",
     node="SoftmaxBackward0",
     grad=lambda g, out, dim: _softmax_backward_data(g, out, dim, None),
+    jvp=lambda t, out, dim: _softmax_backward_data(t, out, dim, None),  # a symmetric matrix
 )
 def _softmax(input, dim: int, half_to_float: bool):
     """Exponentials along dim, scaled to sum to one."""
@@ -37,6 +38,7 @@ def _softmax(input, dim: int, half_to_float: bool):
     variants="function",
     node="LogSoftmaxBackward0",
     grad=lambda g, out, dim: _log_softmax_backward_data(g, out, dim, None),
+    jvp=lambda t, out, dim: t - (out.exp() * t).sum(dim, keepdim=True),
 )
 def _log_softmax(input, dim: int, half_to_float: bool):
     """Logarithm of softmax, without overflow."""

@@ -20,11 +20,19 @@ def placed_back(g, shape, dim, indices, keepdim=True):
     return g.new_zeros(shape).scatter(dim, indices, g)
 
 
+def taken(t, dim, out1, keepdim):
+    """What chosen elements of a tensor are, by their places along a dimension."""
+    if not t.ndim:
+        return t
+    return t.gather(dim, out1) if keepdim else t.gather(dim, out1.unsqueeze(dim)).squeeze(dim)
+
+
 def _reordered(g, input_shape, dim, out1):
     return placed_back(g, input_shape, dim, out1)
 
 
-@template("sort", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered)
+@template("sort", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered,
+          jvp=lambda t, dim, out1: taken(t, dim, out1, True))  # fmt: skip
 def sort(input, dim: int = -1, descending: bool = False, *, stable: bool | None = False):
     """The elements along dim in order, and where each was. Always stable."""
 
@@ -41,7 +49,8 @@ def msort(input):
     return sort(input, 0)[0]
 
 
-@template("topk", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered)
+@template("topk", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered,
+          jvp=lambda t, dim, out1: taken(t, dim, out1, True))  # fmt: skip
 def topk(input, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest (or smallest) elements along dim, in order, and where they are."""
 
@@ -55,6 +64,7 @@ def _chosen(g, input_shape, dim, keepdim, out1):
     outputs=2,
     variants=_NO_INPLACE,
     grad=_chosen,
+    jvp=taken,
     exact_out=(
         "output values must be of same type as input",
         "output indices must be of scalar type Long",
@@ -72,6 +82,7 @@ _MODE_OUT = "expected scalar type '{wanted.scalar_name}' but got '{got.scalar_na
     outputs=2,
     variants=_NO_INPLACE,
     grad=_chosen,
+    jvp=taken,
     exact_out=(_MODE_OUT + "values output", _MODE_OUT + "indices output"),
 )
 def mode(input, dim: int = -1, keepdim: bool = False):
@@ -89,7 +100,7 @@ def _median_all(input):
     """The median of all elements."""
 
 
-@template("median_dim", variants="", outputs=2, grad=_chosen, node="MedianBackward1")
+@template("median_dim", variants="", outputs=2, grad=_chosen, jvp=taken, node="MedianBackward1")
 def _median_dim(input, dim: int, keepdim: bool):
     """The median along dim."""
 
@@ -99,7 +110,9 @@ def _nanmedian_all(input):
     """The median of all elements that are numbers."""
 
 
-@template("nanmedian_dim", variants="", outputs=2, grad=_chosen, node="NanmedianBackward1")
+@template(
+    "nanmedian_dim", variants="", outputs=2, grad=_chosen, jvp=taken, node="NanmedianBackward1"
+)
 def _nanmedian_dim(input, dim: int, keepdim: bool):
     """The median along dim of what is a number."""
 

@@ -143,6 +143,7 @@ class Op:
         "node_name",
         "first_scalar",
         "linear",
+        "jvp",
         "flat",
         "edges",
         "smooth",
@@ -181,6 +182,12 @@ def bind_public(lookup):
 def public(name):
     """The public function of that name, for bodies and derivatives."""
     return _public(name)
+
+
+def holds_anywhere(condition):
+    """Does a condition hold for an element, of any sample if this is inside of a transform?"""
+    condition = getattr(condition, "_bottom", condition)
+    return condition.device.runtime.computes and condition.any().item()
 
 
 def remembered(function):
@@ -350,6 +357,7 @@ def _row(
     node=None,
     first_scalar=False,
     linear=False,
+    jvp=None,
     flat=False,
     edges="",
     smooth=None,
@@ -373,6 +381,7 @@ def _row(
         linear,
         error,
     )
+    op.jvp = Formula(jvp, names_of(jvp)) if jvp else None
     op.node_name = node or _camel(op.name) + "Backward0"
     op.options, op.aliases = _checked(op.name, kind, options), tuple(aliases.split())
     op.dtypes, op.runtime = dtypes, None
@@ -405,6 +414,12 @@ form uses; numbers=False wants tensors only (other kinds do unless they say numb
 lists numbers that become constants of the kernel (x ** 2); node may be a function of the tensor
 arguments (PowBackward0 or 1); flat says that the derivative counts as one of the inputs though it
 is made of steps (so may rows of other kinds).
+
+Forward mode follows from grad, here and in all kinds: the tangent takes the place of g. Rows that
+are not pointwise say linear=True if they are linear in all tensors that have derivatives, or
+linear="input bias, weight bias": linear in input and bias together while weight is fixed, and so
+on. Others may have jvp=, a function of the tangent t of the first tensor (`weight_t`: that of
+another, None if it does not move), `out` and arguments.
 """
 
 reduction = _decorator("reduction")

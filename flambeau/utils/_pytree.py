@@ -60,16 +60,17 @@ _is_leaf = tree_is_leaf
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list, TreeSpec]:
     """The leaves from left to right, and the structure they came from."""
     leaves: list = []
+    return leaves, _spec_of(tree, is_leaf, leaves)
 
-    def walk(node):
-        if tree_is_leaf(node, is_leaf):
-            leaves.append(node)
-            return _LEAF_SPEC
-        kind = _get_node_type(node)
-        children, context = SUPPORTED_NODES[kind].flatten_fn(node)
-        return TreeSpec(kind, context, [walk(child) for child in children])
 
-    return leaves, walk(tree)
+def _spec_of(node, is_leaf, leaves):
+    """The structure of a tree, whose leaves are appended; no closure, which would keep them."""
+    if tree_is_leaf(node, is_leaf):
+        leaves.append(node)
+        return _LEAF_SPEC
+    kind = _get_node_type(node)
+    children, context = SUPPORTED_NODES[kind].flatten_fn(node)
+    return TreeSpec(kind, context, [_spec_of(child, is_leaf, leaves) for child in children])
 
 
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> PyTree:

@@ -3,11 +3,13 @@
 import contextlib
 import faulthandler
 import os
+import re
 import signal
 import sys
 import time
 from collections import namedtuple
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -34,9 +36,33 @@ def limit(seconds):
 
 
 def shm_files():
-    """What lies in /dev/shm, but for the semaphores and tensors of other programs."""
-    names = os.listdir("/dev/shm")
-    return sorted(name for name in names if not name.startswith(("sem.", "torch_")))
+    """What lies in /dev/shm, but for what other programs have there, such as tests beside these."""
+    names = {n for n in os.listdir("/dev/shm") if not n.startswith(("sem.", "torch_"))}
+    if names:
+        others = [p for p in os.listdir("/proc") if p.isdigit() and not descends(p)]
+        names -= {name for pid in others for name in in_use(pid)}
+    return sorted(names)
+
+
+def descends(pid):
+    """Is a process this one or one that it has started?"""
+    while pid not in ("0", str(os.getpid())):
+        try:
+            pid = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:  # it has ended meanwhile
+            return True
+    return pid != "0"
+
+
+def in_use(pid):
+    """Names in /dev/shm that a process has open or mapped."""
+    found = []
+    with contextlib.suppress(OSError):  # it has ended, or is none of our business
+        found += re.findall(r" /dev/shm/(\S+)", Path(f"/proc/{pid}/maps").read_text())
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            found += [target.removeprefix("/dev/shm/")] if target.startswith("/dev/shm/") else []
+    return found
 
 
 class Mixed(Dataset):

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,8 @@ import flambeau.distributed as dist
 from flambeau import nn
 from flambeau.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 
+PATIENCE = 300  # seconds until a test counts as hanging, also where others keep all cores busy
+TIMEOUT = 120  # seconds; whoever is told of a death is told much earlier
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COMPLEX = [torch.complex64, torch.complex128]
@@ -26,7 +29,7 @@ EXPECTED = {
 }
 
 
-def enter(rank, size, path, timeout=60, messages=False):
+def enter(rank, size, path, timeout=TIMEOUT, messages=False):
     """Join the world; messages: use MPI's collectives as groups over several machines do."""
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -201,7 +204,7 @@ def asynchronous(rank, size):
     for k, t in enumerate(tensors):
         assert t[0].item() == sum(r + k for r in range(size))
     work = dist.all_reduce(torch.ones(1), async_op=True)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not work._done and time.monotonic() < deadline:
         time.sleep(0.001)  # nobody waits: the background thread gets it done
     assert work.is_success() and work.result()[0].item() == size
@@ -346,7 +349,7 @@ def dies(rank, size, path, point):
         calls[point]()
     except dist.DistBackendError as error:
         assert "rank 1" in str(error), error
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 0.75 * TIMEOUT
         return
     raise AssertionError(f"{point}: nothing was raised")
 
@@ -356,14 +359,18 @@ def late(rank, size, path):
     enter(rank, size, path)
     dist.barrier()
     dist.group.WORLD.set_timeout(timedelta(seconds=1))
+    told = Path(f"{path}.told")
     if rank == 1:
-        time.sleep(3)
+        while not told.exists():
+            time.sleep(0.05)
         return
     try:
         dist.all_reduce(torch.ones(1))
     except dist.DistBackendError as error:
         assert "Timed out waiting 1000ms for all_reduce" in str(error) and "rank 1" in str(error)
         return
+    finally:
+        told.touch()
     raise AssertionError("no timeout")
 
 

@@ -3,9 +3,11 @@
 Each runs through `python -m flambeau`; marked `oracle`, it must print what it prints with PyTorch.
 """
 
+import contextlib
 import functools
 import importlib.util
 import os
+import random
 import re
 import socket
 import subprocess
@@ -13,6 +15,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.distributed.cases import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,9 +28,12 @@ pytestmark = pytest.mark.skipif(
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody has, and that no system gives to who asks for any, until it is used."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def started(command, folder):
@@ -43,7 +50,7 @@ def started(command, folder):
 def printed(commands, folder):
     """The lines of programs that run at the same time, without ranks of a launcher; all succeed."""
     running = [started(command, folder) for command in commands]
-    texts = [process.communicate(timeout=100)[0] for process in running]
+    texts = [process.communicate(timeout=PATIENCE)[0] for process in running]
     for process, text in zip(running, texts):
         assert process.returncode == 0, text
     return [re.sub(r"^\[default\d\]:", "", line) for t in texts for line in t.splitlines()]

@@ -7,6 +7,7 @@ import pytest
 
 import flambeau.multiprocessing as mp
 from tests.distributed import dtensor_cases, fsdp_cases, pipeline_cases
+from tests.distributed.cases import PATIENCE
 from tests.distributed.test_processes import ROOT, launched, limited, world  # noqa: F401
 
 pytestmark = pytest.mark.skipif(
@@ -45,7 +46,7 @@ def test_death_while_gathering_is_told(tmp_path):
     for p in processes:
         p.start()
     for p in processes:
-        p.join(60)
+        p.join(PATIENCE)
     assert [p.exitcode for p in processes] == [0, -9]
 
 

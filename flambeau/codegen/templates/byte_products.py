@@ -7,6 +7,10 @@ lane: one instruction where the processor has `vpdpbusd`; elsewhere bytes become
 products cannot overflow (the instruction that multiplies bytes directly saturates, and would give
 other results).
 
+Processors with matrix registers (AMX; squares.py says what these are) take 16 rows, all vectors of
+a strip and 64 steps of k at a time. Strips lie as they want them; rows are gathered, since pixels
+of a convolution do not lie at equal distances everywhere.
+
 A convolution reads pictures with channels last, padded beforehand: a patch is a few runs of bytes
 that lie at the same distances for every pixel. A matrix is a picture of one line.
 
@@ -17,11 +21,15 @@ the input, which another kernel may just have written.
 """
 
 from flambeau.codegen.descriptions_quantized import ByteProduct
-from flambeau.codegen.llvm import masked_store
+from flambeau.codegen.llvm import masked_load, masked_store
 from flambeau.codegen.loops import I1, I8, I32, I64, PTR, vector
 from flambeau.codegen.target import current
+from flambeau.codegen.templates import squares
 from flambeau.codegen.templates.sorting import Kernel
+from flambeau.codegen.templates.tiles import prefix_mask
 
+MATRIX_ROWS = squares.SIDE  # rows of a tile in matrix registers
+MATRIX_WORDS = 16  # words of a run that it takes at once
 TALLEST = {1: 12, 2: 12, 3: 8, 4: 6}  # rows of a tile by its vectors, with 32 registers
 SHORT = {1: 6, 2: 5, 3: 3, 4: 2}  # with 16
 
@@ -101,8 +109,12 @@ class Place:
         return found
 
 
-def build_product(result, vectors):
-    """(out, activations, packed weights, table, facts) for results of a kind."""
+def build_product(result, vectors, matrices=False):
+    """(out, activations, packed weights, table, facts) for results of a kind.
+
+    matrices: multiply in matrix registers where there are enough rows. Behind the weights there
+    must then be `MATRIX_WORDS` more lines.
+    """
     kernel = Kernel("ppppb")
     fn, (out, a, weights, table, facts) = kernel.fn, kernel.arguments
     d = kernel.described(ByteProduct)
@@ -119,20 +131,25 @@ def build_product(result, vectors):
     runs = d.taps * d.taps_across * d.depth
     strip_bytes = runs * (vectors * current().vector_bytes)
     size = 4 if result == "f32" else 1
+    if matrices:
+        squares.begin(fn, "int8")
     with fn.loop(begin, fn.min(begin + d.strips_per_chunk, d.strips)) as strip:
         column = strip * (vectors * lanes())
         facts_at = fn.gep(table, group * d.padded * 3 + column, I32)
         strip_at = fn.gep(weights, (group * d.strips + strip) * strip_bytes, I8)
         goal = fn.gep(out, (first * d.out_pixel + group * d.columns + column) * size, I8)
         tile = _Tiles(fn, d, result, vectors, a, group, strip_at, facts_at, column, ends)
-        _walk(fn, d, tile, Place(fn, d, first), goal, last - first, size)
+        tall = [MATRIX_ROWS] if matrices else []
+        _walk(fn, d, tile, Place(fn, d, first), goal, last - first, size, tall)
+    if matrices:
+        squares.end(fn, "int8")
     return kernel.text()
 
 
-def _walk(fn, d, tile, place, goal, count, size):
+def _walk(fn, d, tile, place, goal, count, size, tall):
     """All pixels of a chunk: tall tiles while there are enough rows, then lower ones."""
     done = fn.var(fn.value(0, I64))
-    for height in heights(tile.vectors):
+    for height in [*tall, *heights(tile.vectors)]:
         with fn.while_(lambda height=height: done.get() + height <= count):
             offsets = [place.next() for _ in range(height)]
             at = fn.gep(goal, done.get() * d.out_pixel * size, I8)
@@ -152,7 +169,8 @@ class _Tiles:
     def write(self, offsets, goal):
         """Results of some pixels, one after the other in the output."""
         fn = self.fn
-        sums = self._sums([fn.gep(self.a, offset, I8) for offset in offsets])
+        rows = [fn.gep(self.a, offset, I8) for offset in offsets]
+        sums = self._in_matrices(rows) if len(rows) == MATRIX_ROWS else self._sums(rows)
         left = self.d.columns - self.column
         whole = left >= self.vectors * lanes()
         fn.if_else(
@@ -169,6 +187,35 @@ class _Tiles:
             d.taps, [*sums, self.strip, down], lambda held: self._line(rows, held)
         )
         return sums
+
+    def _in_matrices(self, rows):
+        """The same sums in matrix registers: one of rows, one of columns, the others of sums."""
+        fn, d, step = self.fn, self.d, self.vectors * squares.LINE
+        registers = squares.matrices(fn, "int8", dot)
+        a, b = squares.ROWS, squares.COLUMNS
+        for v in range(self.vectors):
+            registers.clear(squares.SUMS + v)
+        lines = fn.alloca(I32, MATRIX_ROWS * MATRIX_WORDS)
+        with (
+            fn.loop(0, d.taps) as down,
+            fn.loop(0, d.taps_across) as across,
+            fn.loop(0, d.depth, MATRIX_WORDS) as word,
+        ):
+            at = down * d.tap_down + across * d.tap_across + word * 4
+            there = prefix_mask(fn, MATRIX_WORDS, d.depth - word)
+            for r, row in enumerate(rows):
+                found = masked_load(fn, fn.gep(row, at, I8), vector(I32, MATRIX_WORDS), there)
+                fn.store(found, fn.gep(lines, r * MATRIX_WORDS, I32), 4)
+            registers.load(a, lines, squares.LINE)
+            done = (down * d.taps_across + across) * d.depth + word
+            strip = fn.gep(self.strip, done * step, I8)
+            for v in range(self.vectors):
+                registers.load(b, fn.gep(strip, v * squares.LINE, I8), step)
+                registers.multiply(squares.SUMS + v, a, b)
+        held = fn.alloca(I32, MATRIX_ROWS * self.vectors * squares.SIDE)
+        for v in range(self.vectors):
+            registers.store(squares.SUMS + v, fn.gep(held, v * squares.SIDE, I32), step)
+        return _Held(fn, held, MATRIX_ROWS * self.vectors)
 
     def _line(self, rows, held):
         *sums, strip, down = held
@@ -229,6 +276,20 @@ class _Tiles:
         number = _whole(fn, level, w) + self.out_zero
         number = fn.max(fn.min(number, self.high), self.low)
         return fn.convert("trunc", number, vector(I8, w))
+
+
+class _Held:
+    """Sums in memory, loaded when they are asked for."""
+
+    def __init__(self, fn, place, count):
+        self.fn, self.place, self.count = fn, place, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, k):
+        w = lanes()
+        return self.fn.load(self.fn.gep(self.place, k * w, I32), vector(I32, w), 4)
 
 
 def _whole(fn, level, w):

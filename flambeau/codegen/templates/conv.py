@@ -158,6 +158,8 @@ class Convolution(Strips):
                     self.put(fn, block, self.narrowed(fn, value(r)[0]), there, mask)
 
             def every_second():
+                if not masks_are_cheap():
+                    return fn.if_else(left < w, one_by_one, apart)
                 # each element twice, and masks that leave the other phase alone
                 masks = []
                 for k in (0, 1):
@@ -172,6 +174,15 @@ class Convolution(Strips):
                         half = fn.shuffle(found, None, [(k * w + i) // 2 for i in range(w)])
                         place = fn.gep(there, k * w * self.item, "i8")
                         self.put(fn, block, half, place, mask)
+
+            def apart():
+                """A store for each element costs less than masked ones would."""
+                with fn.loop(0, rows) as r:
+                    found = self.narrowed(fn, value(r)[0])
+                    there = fn.gep(y, r * y_m + where, "i8")
+                    for i in range(w):
+                        place = fn.gep(there, 2 * i * self.item, "i8")
+                        self.put(fn, block, fn.extract(found, i), place, None)
 
             def one_by_one():
                 with fn.loop(0, rows) as r:

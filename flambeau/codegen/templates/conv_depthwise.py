@@ -7,13 +7,14 @@ with other tables, towards the input; `DepthwiseWeight` sums products of lines i
 tap, all images of a channel in one chunk.
 """
 
-from flambeau.codegen.llvm import masked_load, masked_store
+from flambeau.codegen.llvm import masked_load, masked_store, masks_are_cheap
 from flambeau.codegen.llvm_names import MEMORY_TYPE
 from flambeau.codegen.loops import I64, V, vector
 from flambeau.codegen.templates.conv_patches import PHASE, TAP, Patches
 from flambeau.codegen.templates.tiles import multiply_add
 
 LINES = 4  # output lines that are computed together
+VECTORS = 2  # vectors of each
 TAPS = 3  # taps whose weights are summed together
 
 
@@ -52,7 +53,8 @@ class _Planes(Patches):
                     here = fn.gep(x, d * x_d + h * x_h + j * self.item, "i8")
                     found = masked_load(fn, here, vector(raw, w), mask)
                     there = fn.gep(column, d * slab + h * row, "i8")
-                    masked_store(fn, self.widened(fn, found), there, mask)
+                    # zeros behind the line: there is room for a vector, and nothing else in it
+                    fn.store(self.widened(fn, found), there, self.size)
 
         def one_by_one():
             with fn.loop(0, in_d) as d, fn.loop(0, in_h) as h:
@@ -113,28 +115,51 @@ class Depthwise(_Planes):
             def tile(h, count):
                 first = fn.gep(slab, h * down, "i8")
                 there = fn.gep(out, d * y_d + h * y_h, "i8")
-                with fn.loop(0, phase["out_w"], w) as j:
-                    sums = self.sums_of(phase, taps, weights, start, first, down, j, count)
-                    places = [fn.gep(there, y_h * r + j * y_w, "i8") for r in range(count)]
-                    self.put(sums, places, phase["out_w"] - j, y_w)
+
+                def columns(j, vectors):
+                    ats = [self.within(j + v * w, phase["out_w"]) for v in range(vectors)]
+                    sums = self.sums_of(phase, taps, weights, start, first, down, ats, count)
+                    for v, at in enumerate(ats):
+                        places = [fn.gep(there, y_h * r + at * y_w, "i8") for r in range(count)]
+                        self.put(sums[v::vectors], places, phase["out_w"] - at, y_w)
+
+                # two vectors share what a tap costs; the second may be cut
+                wide, step = phase["out_w"], VECTORS * w
+                pairs = (wide + (step - w - 1)) / step * step
+                with fn.loop(0, pairs, step) as j:
+                    columns(j, VECTORS)
+                with fn.loop(pairs, wide, w) as j:
+                    columns(j, 1)
 
             self.tiles(phase["out_h"], tile)
 
-    def sums_of(self, phase, taps, weights, start, first, down, j, count):
+    def within(self, column, wide):
+        """Where masks are dear, a last vector that is cut begins earlier, and comes out twice."""
+        if masks_are_cheap():
+            return column
+        fn = self.fn
+        return fn.select(wide < self.width, column, fn.min(column, wide - self.width))
+
+    def sums_of(self, phase, taps, weights, start, first, down, columns, count):
+        """sums[line][vector], in one list; columns: where vectors begin."""
         fn, w = self.fn, self.width
-        lines = [fn.gep(fn.gep(first, down * r, "i8"), j, self.type) for r in range(count)]
+        lines = [
+            fn.gep(fn.gep(first, down * r, "i8"), column, self.type)
+            for r in range(count)
+            for column in columns
+        ]
 
         def add(values):
             tap, *sums = values
             shift = fn.load(tap, I64, 8)
             at = fn.load(fn.gep(tap, TAP.index("a"), I64), I64, 8)
             weight = fn.splat(fn.load(fn.gep(weights, at, "i8"), self.type), w)
-            for r in range(count):
-                found = fn.load(fn.gep(lines[r], shift, "i8"), self.vector)
-                sums[r] = multiply_add(fn, [sums[r]], [weight], [found])[0]
+            for k, line in enumerate(lines):
+                found = fn.load(fn.gep(line, shift, "i8"), self.vector)
+                sums[k] = multiply_add(fn, [sums[k]], [weight], [found])[0]
             return [fn.gep(tap, len(TAP), I64), *sums]
 
-        return fn.carry(phase["blocks_count"], [taps, *[start] * count], add)[1:]
+        return fn.carry(phase["blocks_count"], [taps, *[start] * len(lines)], add)[1:]
 
     def put(self, values, places, left, y_w):
         fn, w = self.fn, self.width
@@ -204,8 +229,9 @@ class DepthwiseWeight(_Planes):
         places = [fn.gep(self.sums, (t + k) * w, self.type) for k in range(TAPS)]
         totals = [[fn.var(fn.load(p, self.vector)), fn.var(self.zero())] for p in places]
         panels = [fn.gep(self.panel, shift, "i8") for shift in shifts]
-        with fn.loop(0, out_w, w) as j:
-            mask = self.below(out_w - j) if w > 1 else None
+
+        def columns(j, mask, only=None):
+            """only: lanes whose products count, where all are there."""
 
             def tile(d, h, count):
                 for r in range(count):
@@ -214,7 +240,9 @@ class DepthwiseWeight(_Planes):
                     at = d * deep + (h + r) * down + j * self.size
                     for panel, total in zip(panels, totals):
                         found = masked_load(fn, fn.gep(panel, at, "i8"), self.vector, mask)
-                        total[r].set(multiply_add(fn, [total[r].get()], [g], [found])[0])
+                        before = total[r].get()
+                        added = multiply_add(fn, [before], [g], [found])[0]
+                        total[r].set(added if only is None else fn.select(only, added, before))
 
             with fn.loop(0, phase["out_d"]) as d:
                 whole = (phase["out_h"] / 2) * 2
@@ -222,6 +250,21 @@ class DepthwiseWeight(_Planes):
                     tile(d, h, 2)
                 with fn.loop(whole, phase["out_h"]) as h:
                     tile(d, h, 1)
+
+        whole = (out_w / w) * w
+        with fn.loop(0, whole, w) as j:
+            columns(j, None)
+        if w > 1:
+            with fn.when(whole < out_w):
+                cut = ~self.below(whole + w - out_w)  # lanes of the last vector that are new
+
+                def masked():
+                    columns(whole, self.below(out_w - whole))
+
+                if masks_are_cheap():
+                    masked()
+                else:
+                    fn.if_else(out_w < w, masked, lambda: columns(out_w - w, None, cut))
         for place, (a, b) in zip(places, totals):
             fn.store(a.get() + b.get(), place, self.size)
 

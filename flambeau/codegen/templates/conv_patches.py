@@ -319,6 +319,19 @@ def pair_at(fn, place, apart, there):
     return fn.if_else(there, both, lambda: low)
 
 
+def _lanes_on(fn, bits, w, size):
+    """The lowest bits of a word as a mask; size: bits of an element.
+
+    Without mask registers LLVM would take the word apart bit by bit: lanes look for their own.
+    """
+    if masks_are_cheap() or w == 1:
+        return fn.convert("bitcast", fn.convert("trunc", bits, f"i{w}"), vector(I1, w))
+    lane = f"i{size}"
+    spread = fn.splat(bits if size == 64 else fn.convert("trunc", bits, lane), w)
+    own = V(fn, spread.type, "<" + ", ".join(f"{lane} {1 << k}" for k in range(w)) + ">")
+    return (spread & own) == own
+
+
 def _picked(fn, here, bits, raw, pieces):
     """A vector of elements side by side (pieces: 1) or of every second one (2), by bits of a mask.
 
@@ -329,9 +342,8 @@ def _picked(fn, here, bits, raw, pieces):
     def masked():
         found = []
         for piece in range(pieces):
-            mask = fn.convert("trunc", bits >> (piece * w), f"i{w}")
-            mask = fn.convert("bitcast", mask, vector(I1, w))
-            found.append(masked_load(fn, fn.gep(here, piece * w * item, "i8"), raw, mask))
+            mask = _lanes_on(fn, bits >> (piece * w), w, 8 * item)
+            found.append(masked_load(fn, fn.gep(here, piece * w * item, "i8"), raw, mask, True))
         return found[0] if pieces == 1 else fn.shuffle(*found, range(0, 2 * w, 2))
 
     def whole():

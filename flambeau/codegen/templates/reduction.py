@@ -332,7 +332,7 @@ class RowProgram(_Program):
         fn = self.fn
         low, high = part * self.piece, part * self.piece + self.piece
         unroll = (
-            4
+            256 // current().vector_bytes
             if self.n_state == 1 and self.shape.source == "elements" and self.r.input[0] != "c"
             else 2
         )

@@ -28,25 +28,32 @@ SUMS, ROWS, COLUMNS = 0, 4, 6  # the first register of each kind
 SPILL = 2 * SIDE * LINE  # bytes that are read behind the last panel
 
 
-def available():
-    """Does the target multiply matrices of bfloat16?"""
+def available(kind="bf16"):
+    """Does the target multiply matrices of bfloat16 (kind "int8": of bytes)?"""
     on = current().features.get
-    return bool(on("amx-bf16") and on("amx-tile")) and current().vector_bytes == 64
+    return bool(on(f"amx-{kind}") and on("amx-tile")) and current().vector_bytes == 64
 
 
-def begin(fn):
+def begin(fn, kind="bf16"):
     """Matrix registers are set up for a thread: each has 16 lines of 64 bytes."""
-    if not available():
+    if not available(kind):
         return
     settings = [1, *[0] * 15, *[LINE, 0] * 8, *[0] * 16, *[SIDE] * 8, *[0] * 8]
     table = V(fn, PTR, fn.module.constant(I8, settings))
     fn.call("llvm.x86.ldtilecfg", "void", table)
 
 
-def end(fn):
+def end(fn, kind="bf16"):
     """The thread does not need them any more."""
-    if available():
+    if available(kind):
         fn.call("llvm.x86.tilerelease", "void")
+
+
+def matrices(fn, kind, added):
+    """Matrix registers of a function; added(fn, sums, a word of a row for all lanes, words of
+    columns) is what multiplies where there are none.
+    """
+    return _Matrices(fn, kind) if available(kind) else _Emulated(fn, added)
 
 
 class Square(NamedTuple):
@@ -62,7 +69,7 @@ class Square(NamedTuple):
 
     def sums(self, fn, o, masks):
         """What a tile function computes; o: its Operands."""
-        registers = (_Matrices if available() else _Emulated)(fn)
+        registers = matrices(fn, "bf16", _added)
         down, across = -(-self.rows // SIDE), 2
         sums = [(i, j) for i in range(down) for j in range(across)]
         for i, j in sums:
@@ -109,8 +116,9 @@ class Held:
 class _Matrices:
     """The registers themselves."""
 
-    def __init__(self, fn):
+    def __init__(self, fn, kind):
         self.fn = fn
+        self.product = {"bf16": "tdpbf16ps", "int8": "tdpbusd"}[kind]
 
     def do(self, name, *arguments):
         given = [V(self.fn, I8, str(x)) if isinstance(x, int) else x for x in arguments]
@@ -123,7 +131,7 @@ class _Matrices:
         self.do("tileloadd64", k, place, self.fn.value(step, I64))
 
     def multiply(self, k, rows, columns):
-        self.do("tdpbf16ps", k, rows, columns)
+        self.do(self.product, k, rows, columns)
 
     def store(self, k, place, step):
         self.do("tilestored64", k, place, self.fn.value(step, I64))
@@ -132,8 +140,8 @@ class _Matrices:
 class _Emulated:
     """The same on blocks of memory, with the processor's own vectors."""
 
-    def __init__(self, fn):
-        self.fn = fn
+    def __init__(self, fn, added):
+        self.fn, self.added = fn, added
         self.blocks = [fn.alloca(I32, SIDE * SIDE) for _ in range(8)]
 
     def clear(self, k):
@@ -158,13 +166,14 @@ class _Emulated:
         with fn.loop(0, SIDE) as r, fn.loop(0, SIDE) as pair:
             one = fn.load(fn.gep(self.blocks[rows], r * LINE + pair * 4, I8), I32, 4)
             place = fn.gep(self.blocks[k], r * LINE, I8)
-            before = fn.load(place, vector("float", SIDE), 4)
+            before = fn.load(place, vector(I32, SIDE), 4)
             two = fn.load(fn.gep(self.blocks[columns], pair * LINE, I8), vector(I32, SIDE), 4)
-            fn.store(_added(fn, before, fn.splat(one, SIDE), two), place, 4)
+            fn.store(self.added(fn, before, fn.splat(one, SIDE), two), place, 4)
 
 
 def _added(fn, sums, x, y):
     """sums + the products of both halves of words, bfloat16 each."""
+    sums = fn.convert("bitcast", sums, vector("float", SIDE))
     for half in (lambda words: words << 16, lambda words: words & -65536):
         a, b = (fn.convert("bitcast", half(words), sums.type) for words in (x, y))
         sums = fn.intrinsic("fma", a, b, sums)

@@ -25,26 +25,7 @@ __all__ = [
 ]
 
 
-class WriteItemType(enum.Enum):
-    """What is written: a whole tensor, a piece of one, or anything else."""
-
-    TENSOR = 1
-    SHARD = 2
-    BYTE_IO = 3
-
-
-class LoadItemType(enum.Enum):
-    """What is read: (a part of) a tensor, or anything else."""
-
-    TENSOR = 1
-    BYTE_IO = 2
-
-
-@dataclass(frozen=True)
-class BytesIOWriteData:
-    """How long a value is."""
-
-    nbytes: int
+# -- writing ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -54,6 +35,26 @@ class TensorWriteData:
     chunk: ChunkStorageMetadata
     properties: TensorProperties
     size: Size
+
+    @property
+    def nbytes(self) -> int:
+        """How long the piece is."""
+        return math.prod(self.chunk.sizes) * self.properties.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class BytesIOWriteData:
+    """How long a value is."""
+
+    nbytes: int
+
+
+class WriteItemType(enum.Enum):
+    """What is written: a whole tensor, a piece of one, or anything else."""
+
+    TENSOR = 1
+    SHARD = 2
+    BYTE_IO = 3
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,27 @@ class WriteItem:
 
     def tensor_storage_size(self) -> int | None:
         """The bytes of its piece; None if it is no tensor."""
-        piece = self.tensor_data
-        if piece is not None:
-            return math.prod(piece.chunk.sizes) * piece.properties.dtype.itemsize
-        return None
+        return None if self.tensor_data is None else self.tensor_data.nbytes
+
+
+@dataclass(frozen=True)
+class SavePlan:
+    """What one process writes."""
+
+    items: list[WriteItem]
+    storage_data: Any = None
+    planner_data: Any = None
+    usable: bool = True
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+class LoadItemType(enum.Enum):
+    """What is read: (a part of) a tensor, or anything else."""
+
+    TENSOR = 1
+    BYTE_IO = 2
 
 
 @dataclass(frozen=True)
@@ -85,16 +103,6 @@ class ReadItem:
     lengths: Size
 
 
-@dataclass(frozen=True)
-class SavePlan:
-    """What one process writes."""
-
-    items: list[WriteItem]
-    storage_data: Any = None
-    planner_data: Any = None
-    usable: bool = True
-
-
 @dataclass
 class LoadPlan:
     """What one process reads."""
@@ -104,8 +112,15 @@ class LoadPlan:
     planner_data: Any = None
 
 
+# -- who decides -----------------------------------------------------------------------------------
+
+
 class SavePlanner(abc.ABC):
-    """Decides what is written. `DefaultSavePlanner` is the one to inherit from."""
+    """Decides what is written. `DefaultSavePlanner` is the one to inherit from.
+
+    On every process: set up, create_local_plan, finish_plan with what the coordinator made of it in
+    create_global_plan, then resolve_data for each item.
+    """
 
     @abc.abstractmethod
     def set_up_planner(
@@ -114,19 +129,19 @@ class SavePlanner(abc.ABC):
         storage_meta: StorageMeta | None = None,
         is_coordinator: bool = False,
     ) -> None:
-        """This is to be saved; on every process."""
+        """This is to be saved."""
 
     @abc.abstractmethod
     def create_local_plan(self) -> SavePlan:
-        """What this process could write; on every process."""
+        """What this process could write."""
 
     @abc.abstractmethod
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
-        """Who writes what of it, and what there will be; on the coordinator."""
+        """Who writes what of it, and what there will be."""
 
     @abc.abstractmethod
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
-        """What this process shall write; on every process."""
+        """What this process shall write."""
 
     @abc.abstractmethod
     def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
@@ -134,7 +149,11 @@ class SavePlanner(abc.ABC):
 
 
 class LoadPlanner:
-    """Decides what is read and where it goes. `DefaultLoadPlanner` is the one to inherit from."""
+    """Decides what is read and where it goes. `DefaultLoadPlanner` is the one to inherit from.
+
+    Plans are made as in saving. Then tensors are asked for (resolve_tensor) and given back when
+    they are filled (commit_tensor); anything else is handed over as bytes (load_bytes).
+    """
 
     @abc.abstractmethod
     def set_up_planner(
@@ -143,19 +162,15 @@ class LoadPlanner:
         metadata: Metadata | None = None,
         is_coordinator: bool = False,
     ) -> None:
-        """This is to be filled; on every process."""
+        """This is to be filled."""
 
     @abc.abstractmethod
-    def create_local_plan(self) -> LoadPlan:
-        """What this process needs; on every process."""
+    def resolve_tensor(self, read_item: ReadItem) -> Tensor:
+        """The part of a tensor of ours that is to be filled."""
 
     @abc.abstractmethod
-    def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
-        """What each reads; on the coordinator."""
-
-    @abc.abstractmethod
-    def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
-        """What this process shall read; on every process."""
+    def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:
+        """What resolve_tensor gave has been filled."""
 
     @abc.abstractmethod
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
@@ -166,9 +181,13 @@ class LoadPlanner:
         raise NotImplementedError("LoadPlanner.resolve_bytes is not implemented")
 
     @abc.abstractmethod
-    def resolve_tensor(self, read_item: ReadItem) -> Tensor:
-        """The part of a tensor of ours that is to be filled."""
+    def create_local_plan(self) -> LoadPlan:
+        """What this process needs."""
 
     @abc.abstractmethod
-    def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:
-        """What resolve_tensor gave has been filled."""
+    def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
+        """What each reads."""
+
+    @abc.abstractmethod
+    def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
+        """What this process shall read."""

@@ -1,9 +1,9 @@
-"""Where checkpoints are kept: the two interfaces."""
+"""Where checkpoints are kept: what every storage is asked, and the two interfaces."""
 
 import abc
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from flambeau.futures import Future
 
@@ -11,6 +11,9 @@ from .metadata import Metadata, MetadataIndex, StorageMeta
 from .planner import LoadPlan, LoadPlanner, SavePlan, SavePlanner
 
 __all__ = ["StorageReader", "StorageWriter", "WriteResult"]
+
+Plan = TypeVar("Plan", SavePlan, LoadPlan)
+Id = str | os.PathLike
 
 
 @dataclass(frozen=True)
@@ -22,24 +25,36 @@ class WriteResult:
     storage_data: Any
 
 
-class StorageWriter(abc.ABC):
-    """Writes checkpoints. Methods are called in the order in which they stand here."""
+class _Storage(abc.ABC, Generic[Plan]):
+    """What writers and readers are both asked."""
+
+    @classmethod
+    @abc.abstractmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Id) -> bool:
+        """Is it the name of a checkpoint that this kind of storage can have?"""
 
     @abc.abstractmethod
-    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
-        """A new checkpoint begins; on every process."""
+    def reset(self, checkpoint_id: Id | None = None) -> None:
+        """From now on it is about another checkpoint; on every process, before anything else."""
+
+    @abc.abstractmethod
+    def prepare_local_plan(self, plan: Plan) -> Plan:
+        """Look at, or change, the plan of this process."""
+
+    @abc.abstractmethod
+    def prepare_global_plan(self, plans: list[Plan]) -> list[Plan]:
+        """Look at, or change, all plans; on the coordinator."""
+
+
+class StorageWriter(_Storage[SavePlan]):
+    """Writes checkpoints: reset, set up, prepare plans, write_data, finish."""
 
     @abc.abstractmethod
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """Is this process the coordinator? On every process."""
 
-    @abc.abstractmethod
-    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        """Look at, or change, the plan of this process."""
-
-    @abc.abstractmethod
-    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Look at, or change, all plans; on the coordinator."""
+    def storage_meta(self) -> StorageMeta | None:
+        """What planners may want to know about the storage; nothing, unless a writer says so."""
 
     @abc.abstractmethod
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
@@ -49,22 +64,9 @@ class StorageWriter(abc.ABC):
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Everything is written: make it a checkpoint; on the coordinator."""
 
-    @classmethod
-    @abc.abstractmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
-        """Can this storage keep a checkpoint of this name?"""
 
-    def storage_meta(self) -> StorageMeta | None:
-        """What planners may want to know about the storage."""
-        return None
-
-
-class StorageReader(abc.ABC):
-    """Reads checkpoints. Methods are called in the order in which they stand here."""
-
-    @abc.abstractmethod
-    def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
-        """Another checkpoint is to be read; on every process."""
+class StorageReader(_Storage[LoadPlan]):
+    """Reads checkpoints: reset, read_metadata, set up, prepare plans, read_data."""
 
     @abc.abstractmethod
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
@@ -77,18 +79,5 @@ class StorageReader(abc.ABC):
         """What is in it, and whether this process is the coordinator."""
 
     @abc.abstractmethod
-    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        """Look at, or change, the plan of this process."""
-
-    @abc.abstractmethod
-    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        """Look at, or change, all plans; on the coordinator."""
-
-    @abc.abstractmethod
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future:
         """Read the items of a plan into what the planner gives for them."""
-
-    @classmethod
-    @abc.abstractmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike) -> bool:
-        """Can there be a checkpoint of this name?"""

@@ -19,7 +19,7 @@ from flambeau.distributed.tensor._utils import (
 )
 from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, short
 from flambeau.distributed.tensor.redistribution import of_gradient, redistributed
-from flambeau.interposing.overriding import disabled, notice_tensor
+from flambeau.interposing.overriding import PASSING, disabled, notice_tensor
 from flambeau.storage import new_storage
 
 __all__ = ["DTensor", "DTensorSpec", "TensorMeta"]
@@ -98,6 +98,7 @@ class _Passes(interposing.Handler):
     level = interposing.ARGUMENTS
     sees = "all"
     all_threads = is_lasting = forks = True
+    passing = PASSING
 
     def wants(self, place: Any) -> bool:
         return str(place.naming) in ("torch.autograd.backward", "torch.autograd.grad")

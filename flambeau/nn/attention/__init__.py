@@ -6,9 +6,18 @@ stand for.
 
 import contextlib
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-__all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
+__all__ = [
+    "WARN_FOR_UNFUSED_KERNELS",
+    "SDPBackend",
+    "activate_flash_attention_impl",
+    "current_flash_attention_impl",
+    "list_flash_attention_impls",
+    "register_flash_attention_impl",
+    "restore_flash_attention_impl",
+    "sdpa_kernel",
+]
 
 WARN_FOR_UNFUSED_KERNELS = False
 
@@ -71,3 +80,39 @@ def sdpa_kernel(
         yield {}
     finally:
         _enabled = before
+
+
+# -- other implementations by name -----------------------------------------------------------------
+
+_registered: dict = {}
+_active: str | None = None
+
+
+def register_flash_attention_impl(impl: str, *, register_fn: Callable) -> None:
+    """Name an implementation; register_fn is called when it is activated."""
+    _registered[impl] = register_fn
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Let a registered implementation do what it does to become the one in use."""
+    global _active
+    if impl not in _registered:
+        raise ValueError(f"Unknown flash attention impl '{impl}'. Available: {sorted(_registered)}")
+    _registered[impl]()
+    _active = impl
+
+
+def list_flash_attention_impls() -> list[str]:
+    """Names of registered implementations."""
+    return sorted(_registered)
+
+
+def current_flash_attention_impl() -> str | None:
+    """The name of the one in use; None for that of flambeau."""
+    return _active
+
+
+def restore_flash_attention_impl() -> None:
+    """Back to that of flambeau."""
+    global _active
+    _active = None

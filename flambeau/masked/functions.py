@@ -1,0 +1,343 @@
+"""Reductions, scans and softmax over the elements that a mask leaves (True: it counts).
+
+What is masked out is replaced by a number that changes nothing: zero for sums, one for products,
+the lowest number for maxima. Where nothing is left, that number is the result, or nan for means.
+"""
+
+import math
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+
+_range = range
+
+
+def _parts(input: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """(elements, mask of their shape or None)."""
+    if mask is None:
+        return input, None
+    if mask.shape != input.shape:
+        mask = flambeau.broadcast_to(mask, input.shape)
+    return input, mask.bool()
+
+
+def filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
+    """Elements, and a number in place of what is masked out."""
+    input, mask = _parts(input, mask)
+    if mask is None:
+        return input
+    return flambeau.where(mask, input, flambeau.tensor(value, dtype=input.dtype))
+
+
+def _lowest(dtype: Any) -> Any:
+    return -math.inf if dtype.is_floating_point else flambeau.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    return math.inf if dtype.is_floating_point else flambeau.iinfo(dtype).max
+
+
+def _summed_dtype(input: Tensor, dtype: Any) -> Any:
+    if dtype is None and not (input.is_floating_point() or input.is_complex()):
+        return flambeau.int64
+    return input.dtype if dtype is None else dtype
+
+
+def _floating(name: str, input: Tensor, dtype: Any) -> Any:
+    dtype = input.dtype if dtype is None else dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(
+            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point "
+            f"or complex dtype. Got: {dtype}"
+        )
+    return dtype
+
+
+def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
+    if dim is None or dim == ():
+        return tuple(_range(input.ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    found = tuple(_place(d, input) for d in dims)
+    if len(set(found)) != len(found):
+        raise RuntimeError("dim appears multiple times in the list of dims")
+    return found
+
+
+def _first(input: Tensor, dim: Any) -> int:
+    """The one dimension of functions that go along one; the first of several."""
+    return _dims(input, dim)[0]
+
+
+def _place(dim: int, input: Tensor) -> int:
+    """A dimension counted from the front."""
+    if -input.ndim <= dim < input.ndim:
+        return dim % input.ndim
+    low, high = -max(input.ndim, 1), max(input.ndim, 1) - 1
+    if input.ndim == 0 and dim in (0, -1):
+        return 0
+    raise IndexError(
+        f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+    )
+
+
+def sum(
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Sums."""
+    dtype = _summed_dtype(input, dtype)
+    return filled(input, mask, 0).to(dtype).sum(_dims(input, dim), bool(keepdim), dtype=dtype)
+
+
+def prod(
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Products."""
+    found = filled(input, mask, 1).to(_summed_dtype(input, dtype))
+    for d in sorted(_dims(input, dim), reverse=True):
+        found = found.prod(d, bool(keepdim))
+    return found
+
+
+def amax(
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The largest elements."""
+    input = input if dtype is None else input.to(dtype)
+    return filled(input, mask, _lowest(input.dtype)).amax(_dims(input, dim), bool(keepdim))
+
+
+def amin(
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The smallest elements."""
+    input = input if dtype is None else input.to(dtype)
+    return filled(input, mask, _highest(input.dtype)).amin(_dims(input, dim), bool(keepdim))
+
+
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Where the largest elements are."""
+    dtype = input.dtype if dtype is None else dtype
+    return filled(input, mask, _lowest(input.dtype)).argmax(dim, bool(keepdim)).to(dtype)
+
+
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Where the smallest elements are."""
+    dtype = input.dtype if dtype is None else dtype
+    return filled(input, mask, _highest(input.dtype)).argmin(dim, bool(keepdim)).to(dtype)
+
+
+def _count(input: Tensor, dims: tuple, keepdim: bool, mask: Tensor | None, dtype: Any) -> Tensor:
+    _, mask = _parts(input, mask)
+    there = flambeau.ones(input.shape, dtype=dtype) if mask is None else mask.to(dtype)
+    return there.sum(dims, keepdim)
+
+
+def mean(
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Means."""
+    dtype, dims = _floating("mean", input, dtype), _dims(input, dim)
+    total = sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask)
+    return total / _count(input, dims, bool(keepdim), mask, dtype)
+
+
+def median(
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The lower of the middle elements."""
+    input = input if dtype is None else input.to(dtype)
+    dim = _first(input, dim)
+    if mask is not None:
+        _floating("median", input, None)
+    plain, whole = _parts(input, mask)
+    if whole is None:
+        return input.median(dim, keepdim).values
+    if bool((plain.isnan() & whole).any()):
+        raise ValueError(
+            "masked median expects no NaN values among the elements that the mask leaves"
+        )
+    return filled(input, mask, math.nan).nanmedian(dim, keepdim).values
+
+
+def logsumexp(
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The logarithm of sums of exponentials."""
+    dtype = input.dtype if dtype is None else dtype
+    floats = input.to(dtype if dtype.is_floating_point else flambeau.float32)
+    return filled(floats, mask, -math.inf).logsumexp(_dims(input, dim), keepdim).to(dtype)
+
+
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: Any = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
+    """log(exp(input) + exp(other)), element by element."""
+    dtype = input.dtype if dtype is None else dtype
+    a, b = input.to(dtype), other.to(dtype)
+    return flambeau.logaddexp(filled(a, input_mask, -math.inf), filled(b, other_mask, -math.inf))
+
+
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Norms."""
+    dtype = input.dtype if dtype is None else dtype
+    order = 2.0 if ord is None else float(ord)
+    identity = math.inf if order < 0 else 0.0
+    elements = filled(input.to(dtype), mask, identity)
+    return flambeau.linalg.vector_norm(elements, order, _dims(input, dim), bool(keepdim))
+
+
+def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, name):
+    if unbiased is not None and correction is not None:
+        raise ValueError("Only one of unbiased and correction may be given")
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    dtype, dims = input.dtype if dtype is None else dtype, _dims(input, dim)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = flambeau.float32
+    middle = mean(input, dims, keepdim=True, dtype=dtype, mask=mask)
+    away = filled(input.to(dtype) - middle, mask, 0)
+    total = (away * away.conj() if dtype.is_complex else away * away).sum(dims, bool(keepdim))
+    total = total.real if dtype.is_complex else total
+    count = _count(input, dims, bool(keepdim), mask, total.dtype)
+    return total / (count - correction).clamp(min=0)
+
+
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Variances."""
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "var")
+
+
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: int | None = None,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Standard deviations."""
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "std").sqrt()
+
+
+# -- along a dimension -----------------------------------------------------------------------------
+
+
+def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Softmax; what is masked out gets nothing."""
+    input = input if dtype is None else input.to(dtype)
+    return filled(input, mask, -math.inf).softmax(_first(input, dim))
+
+
+def log_softmax(
+    input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
+    """The logarithm of softmax."""
+    input = input if dtype is None else input.to(dtype)
+    return filled(input, mask, -math.inf).log_softmax(_first(input, dim))
+
+
+def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Softmax of what is left, turned around."""
+    input = input if dtype is None else input.to(dtype)
+    return (-filled(input, mask, math.inf)).softmax(_first(input, dim))
+
+
+def normalize(
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Elements by their norm."""
+    dtype = input.dtype if dtype is None else dtype
+    length = norm(input, ord, _first(input, dim), keepdim=True, dtype=dtype, mask=mask)
+    return filled(input.to(dtype), mask, 0) / length.clamp(min=eps)
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Running sums."""
+    dtype = _summed_dtype(input, dtype)
+    return filled(input, mask, 0).to(dtype).cumsum(_first(input, dim))
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Running products."""
+    dtype = _summed_dtype(input, dtype)
+    return filled(input, mask, 1).to(dtype).cumprod(_first(input, dim))

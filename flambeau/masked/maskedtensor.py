@@ -1,0 +1,276 @@
+"""MaskedTensor: a tensor that carries a mask (True: the element is there).
+
+It is a subclass of Tensor over the memory of its data, and answers for functions by
+`__torch_function__`: functions of one element keep the mask, those that move elements move it, too,
+reductions leave masked elements out. Two masks must be equal to meet.
+"""
+
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.masked import functions
+from flambeau.ops.table import TABLE
+
+_MOVES = frozenset(
+    """
+    __getitem__ cat stack chunk clone contiguous expand expand_as flatten flip index_select movedim
+    narrow permute repeat reshape roll select split squeeze swapaxes t transpose unbind unflatten
+    unsqueeze view concat tensor_split ravel T mT hstack vstack diagonal
+    """.split()
+)
+_CASTS = frozenset(
+    "to float double half bfloat16 int long short bool cpu cuda detach type_as ones_like".split()
+)
+_REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin var std norm".split())
+_ALONG = frozenset("softmax log_softmax softmin".split())
+_BEYOND = frozenset("relu sigmoid gelu".split())  # PyTorch has them not, and they are harmless
+
+
+def _plain(t: Any) -> Any:
+    """The data of a masked tensor, in the graph; other values as they are."""
+    if isinstance(t, MaskedTensor):
+        with flambeau._C.DisableTorchFunctionSubclass():
+            return t.as_subclass(Tensor)
+    if isinstance(t, (list, tuple)):
+        return type(t)(map(_plain, t))
+    return t
+
+
+def _mask(t: Any, otherwise: Any = None) -> Any:
+    if isinstance(t, MaskedTensor):
+        return t._mask
+    if isinstance(t, (list, tuple)):
+        return type(t)(_mask(item, item) for item in t)
+    return t if otherwise is None else otherwise
+
+
+def _wrapped(data: Any, mask: Any) -> Any:
+    if isinstance(data, (list, tuple)):
+        return type(data)(_wrapped(d, m) for d, m in zip(data, mask))
+    with flambeau._C.DisableTorchFunctionSubclass():
+        out = data.as_subclass(MaskedTensor)
+    out._mask = mask
+    return out
+
+
+class MaskedTensor(Tensor):
+    """A tensor and a mask of the same shape, True where an element is there.
+
+    Example:
+        >>> from flambeau.masked import masked_tensor
+        >>> masked_tensor(torch.tensor([1.0, 2.0]), torch.tensor([True, False])).sum()
+        MaskedTensor(  1.0000, True)
+    """
+
+    _mask: Tensor
+
+    @staticmethod
+    def __new__(
+        cls: Any, data: Tensor, mask: Tensor, requires_grad: bool = False
+    ) -> "MaskedTensor":
+        _check(data, mask)
+        base: Any = Tensor
+        with flambeau._C.DisableTorchFunctionSubclass():
+            out = base._make_subclass(cls, data.detach(), requires_grad)
+        out._mask = mask.clone()
+        return out
+
+    def __init__(self, data: Tensor, mask: Tensor, requires_grad: bool = False) -> None:
+        pass
+
+    @classmethod
+    def _from_values(cls, data: Tensor, mask: Tensor) -> "MaskedTensor":
+        _check(data, mask)
+        return _wrapped(data, mask.clone())
+
+    def get_data(self) -> Tensor:
+        """All elements, those that are masked out, too."""
+        return _plain(self)
+
+    def get_mask(self) -> Tensor:
+        """The mask."""
+        return self._mask
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """The elements, and a number where there are none."""
+        return self.get_data().masked_fill(~self._mask, value)
+
+    @property
+    def grad(self) -> Any:
+        with flambeau._C.DisableTorchFunctionSubclass():
+            found = Tensor.__dict__["grad"].fget(self)
+        if found is None or isinstance(found, MaskedTensor):
+            return found
+        return _wrapped(found, self._mask)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        with flambeau._C.DisableTorchFunctionSubclass():
+            Tensor.__dict__["grad"].fset(self, _plain(value))
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        answer = _answer(name)
+        if answer is not None:
+            return answer(func, name, args, kwargs)
+        if name in ("max", "min", "cumsum", "equal", "masked_fill", "logsumexp", "matmul"):
+            return NotImplemented
+        with flambeau._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        data, mask = self.get_data().detach(), self._mask
+        if not data.ndim:
+            return f"MaskedTensor({_number(data.item(), True)}, {mask.item()})"
+        return "MaskedTensor(\n" + _rows(data.tolist(), mask.tolist(), 2) + "\n)"
+
+
+def _check(data: Any, mask: Any) -> None:
+    if not isinstance(data, Tensor):
+        raise TypeError("data must be a Tensor")
+    if not isinstance(mask, Tensor):
+        raise TypeError("mask must be a Tensor")
+    if isinstance(data, MaskedTensor) or isinstance(mask, MaskedTensor):
+        raise TypeError("MaskedTensor data and mask must be plain Tensors")
+    if data.dim() != mask.dim():
+        raise ValueError("data.dim() must equal mask.dim()")
+    if data.shape != mask.shape:
+        raise ValueError("data.size() must equal mask.size()")
+    if mask.dtype is not flambeau.bool:
+        raise TypeError("mask must have dtype bool.")
+
+
+def _number(value: Any, there: bool) -> str:
+    if not there:
+        return "      --"
+    return f"{value:8.4f}" if isinstance(value, float) else str(value)
+
+
+def _rows(data: Any, mask: Any, indent: int) -> str:
+    """Nested lists as lines."""
+    lead = " " * indent
+    if not data or not isinstance(data[0], list):
+        return lead + "[" + ", ".join(map(_number, data, mask)) + "]"
+    inner = ",\n".join(_rows(d, m, indent + 2) for d, m in zip(data, mask))
+    return f"{lead}[\n{inner}\n{lead}]"
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+def _answer(name: str) -> Any:
+    """What a function of this name does with masked tensors; None if it knows nothing of masks."""
+    bare = name.rstrip("_") if not name.startswith("__") else name
+    if bare in _MOVES:
+        return _moved
+    if bare in _CASTS:
+        return _kept
+    if bare in _REDUCTIONS or bare in ("all", "any"):
+        return _reduced
+    if bare in _ALONG:
+        return _along
+    if bare == "where":
+        return _kept
+    row = TABLE.get(_OPERATORS.get(name, bare))
+    if (row is not None and row.kind == "pointwise") or bare in _BEYOND:
+        return _kept
+    return None
+
+
+_OPERATORS = {
+    "__rsub__": "sub",
+    "__rtruediv__": "div",
+    "__rpow__": "pow",
+    "__floordiv__": "div",
+    "__eq__": "eq",
+    "__neg__": "neg",
+    "__iadd__": "add",
+    "__isub__": "sub",
+    "__imul__": "mul",
+    "__itruediv__": "div",
+}
+
+
+def _masks(args: Any) -> list:
+    found = []
+    for value in args:
+        if isinstance(value, MaskedTensor):
+            found.append(value._mask)
+        elif isinstance(value, (list, tuple)):
+            found += _masks(value)
+    return found
+
+
+def _moved(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    data = func(*map(_plain, args), **kwargs)
+    mask = func(*[_mask(a) for a in args], **kwargs)
+    return _wrapped(data, mask)
+
+
+def _kept(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    masks = _masks((*args, *kwargs.values()))
+    for other in masks[1:]:
+        if other is not masks[0] and not flambeau.equal(other, masks[0]):
+            raise ValueError(
+                "Input masks must match. If you need support for this, please open an issue on "
+                "Github."
+            )
+    data = func(*map(_plain, args), **{key: _plain(value) for key, value in kwargs.items()})
+    in_place = name.endswith("_") and not name.startswith("__")
+    if in_place or (name.startswith("__i") and name != "__invert__"):
+        return args[0]
+    mask = masks[0]
+    return _wrapped(data, mask if data.shape == mask.shape else mask.expand(data.shape))
+
+
+def _reduced(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    t, *rest = args
+    data, mask = _plain(t), t._mask
+    dim = rest[0] if rest and name != "norm" else kwargs.get("dim")
+    if name in ("all", "any"):
+        whole = functions.filled(data.bool(), mask, name == "all")
+        found = func(whole, *rest, **kwargs)
+    else:
+        names = {"var": ("dim", "unbiased"), "norm": ("ord", "dim")}.get(name, ("dim", "keepdim"))
+        given = {**dict(zip(names, rest)), **kwargs}
+        if name == "norm" and "p" in given:
+            given["ord"] = given.pop("p")
+        found = getattr(functions, name)(data, mask=mask, **given)
+    keepdim = bool(kwargs.get("keepdim", rest[1] if len(rest) > 1 else False))
+    dims = tuple(range(data.ndim)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    left = mask
+    for d in sorted((d % max(data.ndim, 1) for d in dims), reverse=True):
+        left = left.any(d, keepdim) if left.ndim else left
+    return _wrapped(found, left)
+
+
+def _along(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    t, *rest = args
+    dim = rest[0] if rest else kwargs["dim"]
+    dtype = kwargs.get("dtype", rest[1] if len(rest) > 1 else None)
+    found = getattr(functions, name)(_plain(t), dim, dtype=dtype, mask=t._mask)
+    return _wrapped(found, t._mask)
+
+
+def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> MaskedTensor:
+    """A masked tensor that is a leaf of its own."""
+    return MaskedTensor(data, mask, requires_grad)
+
+
+def as_masked_tensor(data: Any, mask: Any) -> MaskedTensor:
+    """A masked tensor that stays in the graph of its data."""
+    return MaskedTensor._from_values(data, mask)
+
+
+def is_masked_tensor(obj: Any, /) -> bool:
+    """Does it carry a mask?"""
+    return isinstance(obj, MaskedTensor)

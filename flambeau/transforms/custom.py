@@ -1,0 +1,249 @@
+"""`autograd.Function` inside of transforms: its own rules, or ones that follow from it.
+
+For vmap, a function has a `vmap` staticmethod, or says generate_vmap_rule: then forward and
+backward run with batched tensors, as one function below. For jvp it has a `jvp` staticmethod.
+"""
+
+from typing import Any
+
+from flambeau import interposing
+from flambeau._tensor import Tensor
+from flambeau.autograd.function import Function, FunctionNode
+from flambeau.autograd.grad_mode import no_grad
+from flambeau.transforms.batching import BatchLevel
+from flambeau.transforms.duals import DualLevel
+from flambeau.transforms.handling import rule
+from flambeau.transforms.levels import Level, is_at, mapped, same
+
+_MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+
+
+class VmapInfo:
+    """What a `vmap` staticmethod is told."""
+
+    def __init__(self, batch_size: int, randomness: str) -> None:
+        self.batch_size, self.randomness = batch_size, randomness
+
+    def __repr__(self) -> str:
+        return f"VmapInfo(batch_size={self.batch_size}, randomness={self.randomness!r})"
+
+
+@rule("Function.apply")
+def _apply(level, place, args, kwargs):
+    cls, *given = args
+    if cls.setup_context is Function.setup_context and isinstance(level, BatchLevel):
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+            "jacrev, ...), it must override the setup_context staticmethod. " + _MORE
+        )
+    if isinstance(level, BatchLevel):
+        run = _batched(level, cls)
+    else:
+        run = _dual(level, cls)
+    if not any(is_at(a, level) and a._requires_grad for a in given):
+        return run(*given)
+    # recorded at this level too: the function, whose forward is what we have just found
+    outer = type(cls.__name__, (_Recorded,), {"inner": cls, "run": staticmethod(run)})
+    return place.copy(outer, *given, **kwargs)
+
+
+class _Recorded(Function):
+    """A function at a level, on the tape of its tensors."""
+
+    inner: Any = None
+    run: Any = None
+
+    @classmethod
+    def forward(cls, ctx, *args):
+        ctx.level_args = args
+        found = cls.run(*[same(a) if hasattr(a, "_level") else a for a in args])
+        outs = found if isinstance(found, tuple) else (found,)
+        with no_grad():
+            if cls.inner.setup_context is not Function.setup_context:
+                cls.inner.setup_context(ctx, args, found)
+            else:
+                cls.inner.forward(ctx, *args)
+        del outs
+        return found
+
+    @classmethod
+    def backward(cls, ctx, *grads):
+        return cls.inner.backward(ctx, *grads)
+
+
+# -- vmap ------------------------------------------------------------------------------------------
+
+
+def _batched(level, cls):
+    own = cls.__dict__.get("vmap") or getattr(cls, "vmap", None)
+    overridden = own is not None and own is not getattr(Function, "vmap", None)
+    if cls.generate_vmap_rule and overridden:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and "
+            "an overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
+            f"overridden vmap staticmethod to avoid ambiguity. {_MORE}"
+        )
+    if overridden:
+        return lambda *args: _by_rule(level, cls, args)
+    if not cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
+            "override and implement the vmap staticmethod or set generate_vmap_rule=True. " + _MORE
+        )
+    return lambda *args: _generated(level, cls, args)
+
+
+def _by_rule(level, cls, args):
+    dims = tuple(0 if level.is_batched(a) else None for a in args)
+    info = VmapInfo(level.size, level.randomness)
+    outs, out_dims = cls.vmap(info, dims, *mapped(level.plain, list(args)))
+    if isinstance(outs, (tuple, list)):
+        places = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outs)
+        return tuple(_placed(level, o, d) for o, d in zip(outs, places))
+    return _placed(level, outs, out_dims)
+
+
+def _placed(level, out, dim):
+    if not isinstance(out, Tensor) or dim is None:
+        return out
+    return level.batched(out.movedim(dim, 0) if dim else out)
+
+
+class _Lifted(Function):
+    """forward and backward of a function on batched tensors, as a function of their values."""
+
+    cls: Any = None
+    level: Any = None
+    batched: tuple = ()
+
+    @classmethod
+    def forward(cls, ctx, *values):
+        level = cls.level
+        inside = tuple(
+            level.batched(v) if b else v for v, b in zip(values, cls.batched, strict=True)
+        )
+        inner = FunctionNode()
+        result = cls.cls.forward(*inside)
+        cls.cls.setup_context(inner, inside, result)
+        outs = result if isinstance(result, tuple) else (result,)
+        ctx.inner, ctx.many = inner, isinstance(result, tuple)
+        ctx.batches = tuple(level.is_batched(o) for o in outs)
+        _keep(ctx, inner, level)
+        found = tuple(level.plain(o) for o in outs)
+        marked = {id(t) for t in inner.non_differentiable}
+        ctx.mark_non_differentiable(*[f for f, o in zip(found, outs) if id(o) in marked])
+        cls.shape = ctx.batches, ctx.many
+        return found
+
+    @classmethod
+    def backward(cls, ctx, *grads):
+        level, inner = cls.level, ctx.inner
+        kept = iter(ctx.saved_tensors)
+        inner.saved = tuple(
+            None if b is None else level.batched(next(kept)) if b else next(kept) for b in ctx.kept
+        )
+        inner.needs_input_grad = ctx.needs_input_grad
+        with _again(level):
+            inside = [
+                level.batched(g) if b and g is not None else g for g, b in zip(grads, ctx.batches)
+            ]
+            found = cls.cls.backward(inner, *inside)
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(_to_value(level, g, b) for g, b in zip(found, cls.batched))
+
+
+def _keep(ctx, inner, level):
+    """What a function saves, as values."""
+    ctx.kept = tuple(None if t is None else level.is_batched(t) for t in inner.to_save)
+    ctx.save_for_backward(*[level.plain(t) for t in inner.to_save if t is not None])
+    inner.to_save = ()
+
+
+def _to_value(level, grad, batched):
+    if grad is None:
+        return None
+    if not batched:  # the same argument for all samples
+        return level.plain(grad).sum(0) if level.is_batched(grad) else level.plain(grad)
+    return level.front(grad)
+
+
+class _again:
+    """A level that runs once more, for a backward pass."""
+
+    def __init__(self, level: Level) -> None:
+        self.level, self.was_live = level, level.is_live
+
+    def __enter__(self) -> None:
+        if not self.was_live:
+            self.level.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if not self.was_live:
+            self.level.__exit__()
+
+
+def _generated(level, cls, args):
+    facts = {
+        "cls": cls,
+        "level": level,
+        "batched": tuple(level.is_batched(a) for a in args),
+        "generate_vmap_rule": False,
+    }
+    lifted = type(cls.__name__, (_Lifted,), facts)
+    found = lifted.apply(*mapped(level.plain, list(args)))
+    batches, many = lifted.shape
+    outs = tuple(
+        level.batched(o) if b else level.lift(o) if isinstance(o, Tensor) else o
+        for o, b in zip(found, batches)
+    )
+    return outs if many else outs[0]
+
+
+# -- jvp -------------------------------------------------------------------------------------------
+
+
+def _dual(level: DualLevel, cls: Any) -> Any:
+    def run(*args: Any) -> Any:
+        primals = [level.plain(a) for a in args]
+        found = cls.apply(*primals)
+        tangents = [a._tangent if is_at(a, level) else None for a in args]
+        if all(t is None for t in tangents):
+            return mapped(level.lift, found)
+        moved = _pushed(cls, primals, tangents, found)
+        outs = found if isinstance(found, tuple) else (found,)
+        wrapped = tuple(
+            level.dual(o, t) if isinstance(o, Tensor) else o for o, t in zip(outs, moved)
+        )
+        return wrapped if isinstance(found, tuple) else wrapped[0]
+
+    return run
+
+
+def _pushed(cls, primals, tangents, found):
+    """What the `jvp` staticmethod says of tangents."""
+    own = getattr(cls, "jvp", None)
+    if own is None or own is getattr(Function, "jvp", None):
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+    ctx = FunctionNode()
+    ctx.needs_input_grad = tuple(t is not None for t in tangents)
+    with no_grad():
+        if cls.setup_context is not Function.setup_context:
+            cls.setup_context(ctx, tuple(primals), found)
+        else:
+            cls.forward(ctx, *primals)
+    ctx.saved = getattr(ctx, "saved_for_forward", None) or ctx.to_save
+    if ctx.materialize_grads:
+        tangents = [
+            p.new_zeros(p.shape) if t is None and isinstance(p, Tensor) else t
+            for p, t in zip(primals, tangents)
+        ]
+    moved = cls.jvp(ctx, *tangents)
+    return moved if isinstance(moved, tuple) else (moved,)
+
+
+interposing.offer(
+    Function.__dict__["apply"].__func__, "autograd.Function", "custom", key="Function.apply"
+)

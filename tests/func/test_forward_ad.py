@@ -1,0 +1,147 @@
+"""Duals by hand, and what checks and functions of autograd make of them."""
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.autograd import forward_ad, functional, gradcheck, gradgradcheck
+
+
+@pytest.fixture
+def x():
+    return torch.randn(4, dtype=torch.float64)
+
+
+@pytest.fixture
+def t():
+    return torch.randn(4, dtype=torch.float64)
+
+
+def close(a, b, tolerance=1e-10):
+    assert a.shape == b.shape
+    assert (a.detach() - b.detach()).abs().max() <= tolerance
+
+
+def test_tangents_go_through(x, t):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        primal, tangent = forward_ad.unpack_dual(dual.sin() * 2)
+        assert forward_ad.unpack_dual(x).tangent is None
+        assert forward_ad.unpack_dual(dual.detach()).tangent is None
+        assert (dual > 0).dtype is torch.bool
+    close(primal, 2 * x.sin())
+    close(tangent, 2 * t * x.cos())
+
+
+def test_through_modules_and_both_modes(x, t):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh()).double()
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(model(forward_ad.make_dual(x, t))).tangent
+        moved.sum().backward()
+    wanted = functional.jacobian(model, x) @ t
+    close(moved, wanted)
+    assert model[0].weight.grad.abs().max() > 0
+
+
+def test_second_derivatives(x, t):
+    leaf = x.clone().requires_grad_()
+    second = functional.hessian(lambda a: (a**3).sum(), x) @ t
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(leaf, t)
+        value = (dual**3).sum()
+        (slope,) = torch.autograd.grad(value, dual, create_graph=True)
+        close(forward_ad.unpack_dual(slope).tangent, second)
+        forward_ad.unpack_dual(value).tangent.backward()
+    close(leaf.grad, second)
+
+
+def test_duals_are_plain_tensors_afterwards(x, t):
+    leaf = x.clone().requires_grad_()
+    with forward_ad.dual_level():
+        out = forward_ad.make_dual(leaf, t).sin()
+        assert out.requires_grad
+    assert type(out) is torch.Tensor
+    close(out + 1, x.sin() + 1)
+    out.sum().backward()
+    close(leaf.grad, x.cos())
+
+
+def test_writes(x, t):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        whole = torch.zeros(4, dtype=x.dtype)
+        whole[1] = dual[0]
+        whole[2:].add_(dual[:2])
+        tangent = forward_ad.unpack_dual(whole).tangent
+        other = torch.ones(4, dtype=x.dtype)
+        other.mul_(dual)
+        close(forward_ad.unpack_dual(other).tangent, t)
+    close(tangent, torch.stack([t[0] * 0, t[0], t[0], t[1]]))
+
+
+def test_switch(x, t):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        assert forward_ad._is_fwd_grad_enabled()
+        with forward_ad._set_fwd_grad_enabled(False):
+            assert forward_ad.unpack_dual(dual * 2).tangent is None
+        assert forward_ad.unpack_dual(dual * 2).tangent is not None
+
+
+def test_by_hand(x, t):
+    level = forward_ad.enter_dual_level()
+    assert level == 0
+    try:
+        close(forward_ad.unpack_dual(forward_ad.make_dual(x, t) * 2).tangent, 2 * t)
+    finally:
+        forward_ad.exit_dual_level()
+
+
+def test_gradcheck():
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+
+    def f(x, w):
+        return torch.softmax(x.sin() @ w, 1).cumsum(0)
+
+    assert gradcheck(f, (x, w), check_forward_ad=True)
+    assert gradgradcheck(f, (x, w), check_fwd_over_rev=True)
+    z = torch.randn(3, dtype=torch.complex128, requires_grad=True)
+    assert gradcheck(lambda z: z * z.conj() + z.abs() + z.sin(), (z,), check_forward_ad=True)
+
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3
+
+    assert gradcheck(Wrong.apply, (x,))
+    with pytest.raises(RuntimeError, match="Jacobian computed with forward mode mismatch"):
+        gradcheck(Wrong.apply, (x,), check_forward_ad=True)
+
+
+def test_jacobians(x):
+    w = torch.randn(4, 3, dtype=torch.float64)
+
+    def f(a):
+        return (a.sin() @ w).tanh(), a.prod()
+
+    plain = functional.jacobian(f, x)
+    for options in ({"vectorize": True}, {"vectorize": True, "strategy": "forward-mode"}):
+        for a, b in zip(functional.jacobian(f, x, **options), plain):
+            close(a, b)
+            assert not a.requires_grad
+
+    def g(a):
+        return (a.sin() @ w).tanh().sum()
+
+    second = functional.hessian(g, x)
+    close(functional.hessian(g, x, vectorize=True), second)
+    close(functional.hessian(g, x, vectorize=True, outer_jacobian_strategy="forward-mode"), second)

@@ -1,0 +1,495 @@
+"""Transforms in each other, models, writes, random numbers, and functions of their own."""
+
+import gc
+import warnings
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+from flambeau import interposing, nn
+from flambeau.func import (
+    debug_unwrap,
+    functional_call,
+    functionalize,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    rearrange,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+
+one = torch.tensor(1.0)
+
+
+@pytest.fixture
+def x():
+    return torch.randn(3, 4, dtype=torch.float64)
+
+
+def close(a, b, tolerance=1e-10):
+    assert a.shape == b.shape
+    assert (a - b).abs().max() <= tolerance
+
+
+# -- nesting ---------------------------------------------------------------------------------------
+
+
+def test_perturbations_are_not_confused():
+    def inner_grad(x):
+        return x * grad(lambda y: x + y)(one)
+
+    def inner_jvp(x):
+        return x * jvp(lambda y: x + y, (one,), (one,))[1]
+
+    assert grad(inner_grad)(one) == 1
+    assert grad(inner_jvp)(one) == 1
+    assert jvp(inner_jvp, (one,), (one,))[1] == 1
+    assert jvp(inner_grad, (one,), (one,))[1] == 1
+    deep = grad(lambda x: grad(lambda y: grad(lambda z: x * y * z * z)(y))(x))
+    assert deep(one * 2) == 16  # d/dx d/dy 2 x y y at y = x
+
+
+def test_orders_of_nesting_agree(x):
+    def f(a):
+        return (a.sin() * a.cumsum(0)).sum()
+
+    wanted = torch.stack([torch.autograd.functional.hessian(f, row) for row in x])
+    close(vmap(hessian(f))(x), wanted)
+    close(vmap(jacrev(jacfwd(f)))(x), wanted)
+    close(vmap(jacrev(grad(f)))(x), wanted)
+    close(torch.stack([jacfwd(grad(f))(row) for row in x]), wanted)
+    close(hessian(lambda a: vmap(f)(a).sum())(x).sum((0, 1)), wanted.sum(1).T.contiguous().T, 100)
+
+
+def test_gradient_of_a_batch_of_gradients(x):
+    w = torch.randn(4, dtype=torch.float64)
+
+    def outer(w):
+        return vmap(grad(lambda row: (row * w).sin().sum()))(x).pow(2).sum()
+
+    v = w.clone().requires_grad_()
+    (x.mul(v).cos() * v).pow(2).sum().backward()
+    close(grad(outer)(w), v.grad)
+    leaf = w.clone().requires_grad_()
+    outer(leaf).backward()  # ordinary backward through it
+    close(leaf.grad, v.grad)
+
+
+def test_jvp_of_parts_that_do_not_move(x):
+    value, moved = jvp(lambda a, b: (a * 2, b * 3), (x, x), (torch.zeros_like(x), x))
+    close(value[0], x * 2)
+    close(moved[1], x * 3)
+    assert jvp(lambda a: x, (x,), (x,))[1].abs().max() == 0
+    with pytest.raises(RuntimeError, match="independent"):
+        jvp(lambda a: x, (x,), (x,), strict=True)
+
+
+def test_reverse_of_forward_and_forward_of_reverse(x):
+    row, direction = x[0], x[1]
+
+    def f(a):
+        return (a.softmax(0) * a).sum()
+
+    second = torch.autograd.functional.hessian(f, row) @ direction
+    close(jvp(grad(f), (row,), (direction,))[1], second)
+    close(grad(lambda a: jvp(f, (a,), (direction,))[1])(row), second)
+
+
+def test_what_is_outside_stays_connected(x):
+    leaf = x[0].clone().requires_grad_()
+    found = grad(lambda a: (a**3).sum())(leaf)
+    assert found.requires_grad
+    found.sum().backward()
+    close(leaf.grad, 6 * x[0])
+    assert not grad(lambda a: (a**3).sum())(x[0]).requires_grad
+    with torch.no_grad():
+        assert not grad(lambda a: (a**3).sum())(leaf).requires_grad
+    captured = x[1].clone().requires_grad_()
+    value = jvp(lambda a: (a * captured).sum(), (x[0],), (x[2],))[1]
+    value.backward()
+    close(captured.grad, x[2])
+
+
+def test_functions_that_keep_aux_and_trees(x):
+    def f(tree, scale):
+        return (tree["a"] * tree["b"][0] * scale).sum(), {"seen": tree["a"] + 1}
+
+    tree = {"a": x[0], "b": [x[1]]}
+    found, aux = grad(f, has_aux=True)(tree, 2.0)
+    close(found["a"], 2 * x[1])
+    close(found["b"][0], 2 * x[0])
+    close(aux["seen"], x[0] + 1)
+    _, (value, _) = grad_and_value(f, has_aux=True)(tree, 2.0)
+    close(value, 2 * (x[0] * x[1]).sum())
+    rows = vmap(lambda t: t["a"] + t["b"][0], in_dims=({"a": 0, "b": [None]},))(
+        {"a": x, "b": [x[0]]}
+    )
+    close(rows, x + x[0])
+    blocks = jacrev(lambda a, b: {"s": a * b}, argnums=(0, 1))(x[0], x[1])
+    close(blocks["s"][0], torch.diag(x[1]))
+    blocks = jacfwd(lambda a, b: (a * b, a), argnums=(0, 1))(x[0], x[1])
+    close(blocks[0][1], torch.diag(x[0]))
+    assert blocks[1][1].abs().max() == 0
+    close(jacfwd(lambda a: (a * 2, a + 1), has_aux=True)(x[0])[1], x[0] + 1)
+    close(jacrev(lambda a: (a * 2, a + 1), has_aux=True)(x[0])[1], x[0] + 1)
+
+
+def test_linearize_runs_the_function_once(x):
+    runs = []
+
+    def f(a):
+        runs.append(1)
+        return a.sin(), a.sum()
+
+    value, push = linearize(f, x)
+    for direction in (x, x + 1):
+        moved = push(direction)
+        close(moved[0], direction * x.cos())
+        close(moved[1], direction.sum())
+    assert len(runs) == 1
+    close(value[0], x.sin())
+
+
+def test_chunks(x):
+    close(vmap(torch.sin, chunk_size=2, out_dims=1)(x), x.sin().T.contiguous())
+    close(jacrev(torch.sin, chunk_size=3)(x), jacrev(torch.sin)(x))
+    close(jacrev(torch.sin, chunk_size=1)(x), jacrev(torch.sin)(x))
+
+
+def test_batched_vectors_of_autograd(x):
+    leaf = x[0].clone().requires_grad_()
+    out = leaf.exp() * leaf
+    (found,) = torch.autograd.grad(out, leaf, torch.eye(4, dtype=x.dtype), is_grads_batched=True)
+    close(found.detach(), torch.diag((leaf.exp() * (leaf + 1)).detach()))
+
+
+def test_nothing_stays_behind(x):
+    gc.collect()
+    gc.disable()
+    try:
+        vmap(grad(lambda a: (a.sin() * a).sum()))(x)
+        jvp(grad(lambda a: (a.sin() * a).sum()), (x,), (x,))
+        from flambeau.transforms.levels import Wrapped
+
+        assert not [t for t in gc.get_objects() if type(t) is Wrapped]
+    finally:
+        gc.enable()
+    assert not interposing.is_active() or not any(
+        type(h).__name__ == "_Transforming" for h in interposing.handlers()
+    )
+
+
+# -- writes ----------------------------------------------------------------------------------------
+
+
+def test_writes_into_what_moves(x):
+    def f(a):
+        out = torch.zeros(4, dtype=a.dtype)
+        out[1:] = a[:3] * 2
+        out[0] = 3
+        out += a
+        return out
+
+    value, moved = jvp(f, (x[0],), (x[1],))
+    close(value, f(x[0]))
+    wanted = x[1].clone()
+    wanted[1:] += 2 * x[1][:3]
+    close(moved, wanted)
+
+
+def test_indices_with_samples(x):
+    places = torch.tensor([0, 3, 1])
+    close(vmap(lambda a, k: a[k])(x, places), x[torch.arange(3), places])
+    close(vmap(lambda k: x[0][k])(places), x[0][places])
+
+    def put(a, k):
+        a = a.clone()
+        a[k] = 5.0
+        return a
+
+    wanted = x.clone()
+    wanted[torch.arange(3), places] = 5.0
+    close(vmap(put)(x, places), wanted)
+    several = torch.tensor([[0, 1], [3, 3], [2, 0]])
+    close(vmap(lambda a, k: a[k])(x, several), x.gather(1, several))
+    close(vmap(lambda a, k: a.index_select(0, k))(x, several), x.gather(1, several))
+    table = torch.randn(2, 4, 3)
+    wanted = torch.stack([table[:, k] for k in several])
+    close(vmap(lambda k: table[:, k])(several), wanted)
+    batch = torch.randn(3, 2, 4, 5)
+    wanted = torch.stack([b[:, k] for b, k in zip(batch, several)])
+    close(vmap(lambda b, k: b[:, k])(batch, several), wanted)
+
+
+# -- random numbers --------------------------------------------------------------------------------
+
+
+def test_randomness():
+    rows = torch.ones(3, 50)
+    different = vmap(lambda a: a * torch.randn(50), randomness="different")(rows)
+    assert not torch.equal(different[0], different[1])
+    same = vmap(lambda a: a * torch.randn(50), randomness="same")(rows)
+    assert torch.equal(same[0], same[1])
+    for randomness, alike in (("same", True), ("different", False)):
+        dropped = vmap(F.dropout, randomness=randomness)(rows)
+        assert torch.equal(dropped[0], dropped[1]) == alike
+        assert set(dropped.flatten().tolist()) == {0.0, 2.0}
+        coins = vmap(lambda a: torch.bernoulli(a * 0.5), randomness="different")(rows)
+        assert coins.shape == rows.shape and not torch.equal(coins[0], coins[1])
+        drawn = vmap(torch.rand_like, randomness=randomness)(rows)
+        assert torch.equal(drawn[0], drawn[1]) == alike
+    close(vmap(lambda a: F.dropout(a, training=False))(rows), rows)
+    slopes = vmap(grad(lambda a: F.dropout(a).sum()), randomness="different")(rows)
+    assert set(slopes.flatten().tolist()) == {0.0, 2.0}
+    value, moved = jvp(lambda a: F.dropout(a), (rows,), (rows,))
+    close(value, moved)
+    channels = vmap(lambda a: F.dropout2d(a), randomness="different")(torch.ones(3, 2, 8, 4, 4))
+    assert (channels.amax((-1, -2)) == channels.amin((-1, -2))).all()
+    selu = vmap(lambda a: F.alpha_dropout(a, training=True), randomness="different")(rows)
+    assert len(set(selu.flatten().tolist())) == 2
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(self.layer(self.table(x)).mean(1))
+
+
+MODELS = {
+    "perceptron": (
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 5)),
+        lambda: torch.randn(4, 6),
+    ),
+    "convolutions": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.GroupNorm(2, 8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 8, 3, groups=2),
+            nn.GELU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(8, 5),
+        ),
+        lambda: torch.randn(4, 3, 8, 8),
+    ),
+    "transformer": (Transformer, lambda: torch.randint(0, 11, (4, 7))),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_of_each_sample_of_a_model(name):
+    make, inputs = MODELS[name]
+    model, samples = make(), inputs()
+    targets = torch.randint(0, 5, (4,))
+    parameters = {n: p.detach() for n, p in model.named_parameters()}
+
+    def loss(parameters, sample, target):
+        scores = functional_call(model, parameters, (sample.unsqueeze(0),))
+        return F.cross_entropy(scores, target.unsqueeze(0))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing runs one by one
+        found = vmap(grad(loss), (None, 0, 0))(parameters, samples, targets)
+    for k in range(4):
+        model.zero_grad()
+        F.cross_entropy(model(samples[k : k + 1]), targets[k : k + 1]).backward()
+        for n, p in model.named_parameters():
+            close(found[n][k], p.grad, 1e-5)
+
+
+def test_ensembles():
+    models = [nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5)) for _ in range(3)]
+    parameters, buffers = stack_module_state(models)
+    x = torch.randn(4, 6)
+    found = vmap(lambda p, b: functional_call(models[0], (p, b), (x,)))(parameters, buffers)
+    close(found, torch.stack([m(x) for m in models]), 1e-6)
+    found.sum().backward()
+    assert parameters["0.weight"].grad.shape == (3, 8, 6)
+
+
+def test_batch_norms_that_keep_nothing():
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    x = torch.randn(5, 6, 4)
+    parameters = dict(model.named_parameters())
+    with pytest.raises(RuntimeError, match="Batch norm got a batched tensor as input"):
+        vmap(lambda a: functional_call(model, parameters, (a,)))(x)
+    replace_all_batch_norm_modules_(model)
+    found = vmap(lambda a: functional_call(model, parameters, (a,)))(x)
+    close(found, torch.stack([model(a) for a in x]), 1e-5)
+
+
+# -- functions with a derivative of their own ------------------------------------------------------
+
+
+class Product(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a, b):
+        return a * b, a + b
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g, h):
+        a, b = ctx.saved_tensors
+        return g * b + h, g * a + h
+
+    @staticmethod
+    def jvp(ctx, s, t):
+        a, b = ctx.saved_tensors
+        return s * b + a * t, s + t
+
+
+class ByRule(Product):
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info, in_dims, a, b):
+        assert info.batch_size == 3 and info.randomness == "error"
+        first, second = (
+            t.unsqueeze(0) if d is None else t.movedim(d, 0) for t, d in zip((a, b), in_dims)
+        )
+        return Product.apply(first, second), (0, 0)
+
+
+class Root(torch.autograd.Function):
+    """Saves its result."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a):
+        return a.abs().sqrt()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0], output)
+
+    @staticmethod
+    def backward(ctx, g):
+        a, root = ctx.saved_tensors
+        return g * a.sign() / (2 * root)
+
+
+@pytest.mark.parametrize("function", [Product, ByRule])
+def test_custom_functions(function, x):
+    def custom(a, b):
+        first, second = function.apply(a, b)
+        return (first.sin() * second).sum()
+
+    def plain(a, b):
+        return ((a * b).sin() * (a + b)).sum()
+
+    for dims in ((0, 0), (0, None), (None, 0)):
+        args = tuple(x if d == 0 else x[1] for d in dims)
+        close(vmap(custom, dims)(*args), vmap(plain, dims)(*args))
+        for f, g in zip(
+            vmap(grad(custom, (0, 1)), dims)(*args), vmap(grad(plain, (0, 1)), dims)(*args)
+        ):
+            close(f, g)
+        close(
+            grad(lambda a, b: vmap(custom, dims)(a, b).sum())(*args),  # noqa: B023
+            grad(lambda a, b: vmap(plain, dims)(a, b).sum())(*args),  # noqa: B023
+        )
+    close(jvp(custom, (x, x), (x + 1, x))[1], jvp(plain, (x, x), (x + 1, x))[1])
+    if function is Product:
+        close(hessian(lambda a: custom(a, x[0]))(x[1]), hessian(lambda a: plain(a, x[0]))(x[1]))
+
+
+def test_custom_functions_that_save_results(x):
+    close(vmap(grad(lambda a: Root.apply(a).sum()))(x), x.sign() / (2 * x.abs().sqrt()))
+    close(
+        grad(lambda a: vmap(lambda row: Root.apply(row).sum())(a).sum())(x),
+        x.sign() / (2 * x.abs().sqrt()),
+    )
+
+
+# -- small things ----------------------------------------------------------------------------------
+
+
+def test_what_tensors_inside_look_like(x):
+    shown = []
+
+    def look(a):
+        shown.append(repr(a))
+        assert a.shape == (4,) and a.ndim == 1 and a.device == x.device and a.dtype is x.dtype
+        assert a.is_cpu and not a.is_meta and len(a) == 4
+        assert torch.equal(debug_unwrap(a), x)
+        assert not a.requires_grad
+        return a.to(torch.float32).double()
+
+    vmap(look)(x)
+    assert shown[0].startswith("BatchedTensor(lvl=1, bdim=0, value=\n    tensor([[")
+
+
+def test_tensors_of_a_transform_that_has_ended_are_refused(x):
+    kept = []
+    vmap(lambda a: kept.append(a) or a)(x)
+    with pytest.raises(RuntimeError, match="has ended"):
+        vmap(lambda a: a + kept[0])(x)
+
+
+def test_casts_and_new_tensors(x):
+    def f(a):
+        zeros = a.new_zeros(2)
+        zeros[0] = a[0]
+        return torch.cat([zeros, torch.ones_like(a), a.float().to(a), a.new_full((1,), 3.0)])
+
+    close(vmap(f)(x), torch.stack([f(a) for a in x]), 1e-6)
+    mixed = vmap(lambda a, s: a + s)(torch.ones(3, 4), torch.ones(3, dtype=torch.float64))
+    assert mixed.dtype is torch.float32  # numbers do not widen, whether there are many or not
+
+
+def test_what_is_no_number_of_the_kind_that_moves(x):
+    moved = jvp(lambda a: a.long().double() + a, (x,), (x,))[1]
+    close(moved, x)
+    value, moved = jvp(lambda a: (a > 0, a.argmax(), a), (x,), (x,))
+    assert value[0].dtype is torch.bool and not moved[0].any()
+
+
+def test_autocast(x):
+    rows = x.float().unsqueeze(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert vmap(lambda a: a @ a.T)(rows).dtype is torch.bfloat16
+        assert jvp(lambda a: a @ a.mT, (rows,), (rows,))[1].dtype is torch.bfloat16
+
+
+def test_contiguous(x):
+    close(vmap(lambda a: a.T.contiguous().view(-1))(x.reshape(3, 2, 2)), x[:, [0, 2, 1, 3]])
+
+
+def test_functionalize_and_rearrange(x):
+    assert functionalize(lambda a: a.clone().add_(1))(x).shape == x.shape
+    with pytest.raises(RuntimeError, match="received invalid argument"):
+        functionalize(torch.sin, remove="all")
+    close(rearrange(x, "a (b c) -> c a b", b=2), x.reshape(3, 2, 2).permute(2, 0, 1).contiguous())
+    close(rearrange(x, "... b -> b ..."), x.T.contiguous())
+    with pytest.raises(ValueError):
+        rearrange(x, "a b -> a c")
+
+
+def test_vjp_under_vmap(x):
+    _, pull = vjp(lambda a: a.sin(), x[0])
+    close(vmap(lambda g: pull(g)[0])(x), x * x[0].cos())

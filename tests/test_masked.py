@@ -1,0 +1,146 @@
+"""torch.masked against the elements that masks leave, one line after the other in plain Python."""
+
+import math
+import statistics
+
+import pytest
+
+import flambeau as torch
+from flambeau import masked
+
+torch.manual_seed(5)
+X = torch.randn(4, 6, dtype=torch.float64)
+MASK = torch.rand(4, 6) > 0.4
+MASK[2] = False
+
+
+def lines(dim):
+    """The elements that are left in each line along a dimension."""
+    x, mask = (X, MASK) if dim == 1 else (X.t(), MASK.t())
+    return [[v for v, m in zip(*pair) if m] for pair in zip(x.tolist(), mask.tolist())]
+
+
+REDUCED = {
+    "sum": (math.fsum, 0.0),
+    "prod": (math.prod, 1.0),
+    "amax": (max, -math.inf),
+    "amin": (min, math.inf),
+    "mean": (statistics.fmean, math.nan),
+    "median": (statistics.median_low, math.nan),
+    "norm": (lambda v: math.hypot(*v), 0.0),
+    "logsumexp": (lambda v: math.log(math.fsum(map(math.exp, v))), -math.inf),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_reduction(name, dim):
+    function, empty = REDUCED[name]
+    found = getattr(masked, name)(X, dim=dim, mask=MASK)
+    expected = [function(line) if line else empty for line in lines(dim)]
+    assert found.tolist() == pytest.approx(expected, nan_ok=True)
+    kept = getattr(masked, name)(X, dim=dim, mask=MASK, keepdim=True)
+    assert kept.shape == X.sum(dim, keepdim=True).shape
+
+
+@pytest.mark.parametrize("unbiased", [True, False])
+def test_variance(unbiased):
+    found = masked.var(X, 1, unbiased, mask=MASK)
+    for value, line in zip(found.tolist(), lines(1)):
+        if len(line) <= unbiased:
+            assert math.isnan(value)
+        else:
+            run = statistics.variance if unbiased else statistics.pvariance
+            assert value == pytest.approx(run(line))
+    root = masked.std(X, 1, unbiased, mask=MASK)
+    assert torch.allclose(root, found.sqrt(), equal_nan=True)
+
+
+def test_along_a_dimension():
+    shares = masked.softmax(X, 1, mask=MASK)
+    assert bool((shares[~MASK & MASK.any(1, keepdim=True)] == 0).all())
+    assert shares.sum(1).tolist() == pytest.approx([1, 1, math.nan, 1], nan_ok=True)
+    logs = masked.log_softmax(X, 1, mask=MASK)
+    assert torch.allclose(logs.exp(), shares, equal_nan=True)
+    turned = masked.softmin(-X, 1, mask=MASK)
+    assert torch.allclose(turned, shares, equal_nan=True)
+    assert torch.allclose(masked.cumsum(X, 1, mask=MASK), (X * MASK).cumsum(1))
+    assert torch.allclose(masked.cumprod(X, 1, mask=MASK), torch.where(MASK, X, 1.0).cumprod(1))
+    length = masked.normalize(X, 2.0, 1, mask=MASK).norm(dim=1)
+    assert length.tolist() == pytest.approx([1, 1, 0, 1])
+    assert masked.argmax(X, 1, mask=MASK)[0] == X[0].masked_fill(~MASK[0], -9).argmax()
+    alone = masked.logaddexp(X, X, input_mask=torch.zeros_like(MASK))
+    assert torch.allclose(alone, X)
+
+
+def test_gradients_reach_what_is_left_only():
+    x = X.clone().requires_grad_()
+    masked.softmax(x[:2], 1, mask=MASK[:2]).pow(2).sum().backward()
+    assert bool((x.grad[:2][~MASK[:2]] == 0).all()) and bool(x.grad[:2][MASK[:2]].any())
+
+
+@pytest.mark.oracle
+def test_functions_are_pytorchs():
+    import torch as oracle
+
+    x, mask = oracle.tensor(X.tolist(), dtype=oracle.float64), oracle.tensor(MASK.tolist())
+    for name in [n for n in oracle.masked.__all__ if n in vars(masked) and n[0].islower()]:
+        if "masked" in name or name == "logaddexp":
+            continue
+        arguments = (2.0, 1) if name == "normalize" else ()
+        options = {} if name == "normalize" else {"dim": 1}
+        theirs = getattr(oracle.masked, name)(x, *arguments, mask=mask, **options)
+        ours = getattr(masked, name)(X, *arguments, mask=MASK, **options)
+        flat = [t.reshape(-1).tolist() for t in (ours, theirs)]
+        assert flat[0] == pytest.approx(flat[1], nan_ok=True), name
+
+
+# -- tensors that carry a mask ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def t():
+    data = torch.arange(6.0).reshape(2, 3)
+    return masked.masked_tensor(data, torch.tensor([[True, False, True], [False] * 3]))
+
+
+def test_text(t):
+    assert repr(t) == (
+        "MaskedTensor(\n  [\n    [  0.0000,       --,   2.0000],\n"
+        "    [      --,       --,       --]\n  ]\n)"
+    )
+    assert repr(t.sum()) == "MaskedTensor(  2.0000, True)"
+    assert repr(t[0] > 1) == "MaskedTensor(\n  [False,       --, True]\n)"
+
+
+def test_masks_stay_move_and_shrink(t):
+    assert (t + 1).to_tensor(9.0).tolist() == [[1, 9, 3], [9, 9, 9]]
+    assert (2 * t * t).sin().get_mask().tolist() == t.get_mask().tolist()
+    assert t.t().get_mask().tolist() == [[True, False], [False, False], [True, False]]
+    assert torch.cat([t, t], 1).get_mask().shape == (2, 6)
+    assert t.mean(1).to_tensor(-1.0).tolist() == [1, -1]
+    assert t.sum(1).get_mask().tolist() == [True, False]
+    assert t.to(torch.float64).dtype is torch.float64
+    assert masked.is_masked_tensor(t[0]) and not masked.is_masked_tensor(t.get_data())
+
+
+def test_gradients_of_masked_tensors(t):
+    leaf = masked.masked_tensor(t.get_data(), t.get_mask(), requires_grad=True)
+    (leaf * 3).sum().backward()
+    assert leaf.grad.to_tensor(0.0).tolist() == [[3, 0, 3], [0, 0, 0]]
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    y = masked.as_masked_tensor(x, t.get_mask())
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [[0, 0, 4], [0, 0, 0]]
+
+
+def test_complaints(t):
+    other = masked.masked_tensor(t.get_data(), ~t.get_mask())
+    with pytest.raises(ValueError, match="Input masks must match"):
+        t + other
+    with pytest.raises(TypeError, match="mask must have dtype bool"):
+        masked.masked_tensor(torch.ones(2), torch.ones(2))
+    with pytest.raises(ValueError, match=r"data.dim\(\) must equal mask.dim\(\)"):
+        masked.masked_tensor(torch.ones(2), torch.ones(2, 1, dtype=torch.bool))
+    with pytest.raises(TypeError, match="Multiple dispatch failed"):
+        t.max()
