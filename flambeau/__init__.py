@@ -79,6 +79,7 @@ Tensor.__module__ = "torch"
 
 _SUBPACKAGES = {
     "autograd",
+    "debug",
     "nn",
     "optim",
     "utils",
