@@ -110,7 +110,8 @@ class _Watching(interposing.Handler):
         if place.kind != "op":
             return place.kind in self.kinds
         row = TABLE.get(place.row)
-        return place.row not in _HARMLESS and (row is None or row.kind != "view")
+        names = {place.row, place.key, str(place.naming).rpartition("::")[2]}
+        return names.isdisjoint(_HARMLESS) and (row is None or row.kind != "view")
 
     def around(self, name, function, args, kwargs):
         kind = name.kind

@@ -94,8 +94,9 @@ class _Kept:
         if writable:
             leaves = [t.clone() if isinstance(t, Tensor) else t for t in leaves]
         values = [*values, *leaves]
-        if modes.saved_hooks:
-            pack = modes.saved_hooks[-1][0]
+        hooks: Any = modes.saved_hooks
+        if hooks:
+            pack = hooks[-1][0]
             for what in self.saved:
                 pack(values[what] if type(what) is int else what)
         return pytree.tree_unflatten(leaves, self.tree)
@@ -120,6 +121,13 @@ def _place(t, values):
     return t.detach()
 
 
+def _watchers():
+    """Lists that the checkpoint around this op tells of what is saved, if it is the innermost."""
+    hooks: Any = modes.saved_hooks
+    region = getattr(hooks[-1][0], "__self__", None) if hooks else None
+    return getattr(region, "watchers", [])
+
+
 def _values(args, kwargs):
     return pytree.tree_leaves((args, kwargs))
 
@@ -137,15 +145,13 @@ class _Keeping(TorchDispatchMode):
         kwargs = kwargs or {}
         if func in SAC_IGNORED_OPS:
             return func(*args, **kwargs)
-        region = getattr(modes.saved_hooks[-1][0], "__self__", None) if modes.saved_hooks else None
         saved: list = []
-        if region is not None and hasattr(region, "watchers"):
-            region.watchers.append(saved)
+        watchers = _watchers()
+        watchers.append(saved)
         try:
             result = func(*args, **kwargs)
         finally:
-            if region is not None and hasattr(region, "watchers"):
-                region.watchers.pop()
+            watchers.pop()
         told = SelectiveCheckpointContext(is_recompute=False, op_output=result)
         policy = self.policy(told, func, *args, **kwargs)
         if isinstance(policy, bool):
