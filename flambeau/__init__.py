@@ -84,6 +84,7 @@ _SUBPACKAGES = {
     "optim",
     "utils",
     "random",
+    "quasirandom",
     "viz",
     "special",
     "linalg",
@@ -115,6 +116,9 @@ _SUBPACKAGES = {
     "export",
     "_subclasses",
     "_decomp",
+    "_tensor_str",
+    "_utils",
+    "__config__",
     "functional",
     "futures",
     "torch_version",
@@ -127,21 +131,25 @@ _SUBPACKAGES = {
     "_higher_order_ops",
     "_ops",
     "signal",
-    "__config__",
     "__future__",
     "ao",
     "quantization",
     "sparse",
     "masked",
+    "nested",
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
+    "TensorType": "jit.types",
+    "Future": "futures",
+    "_assert_async": "_checks",
     "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
+    "_scaled_mm": "eager.float8",
     "cond": "_higher_order_ops",
     "GradScaler": "amp",
     "ScriptFunction": "jit",
@@ -196,6 +204,8 @@ _RANDOM = {
 
 
 def __getattr__(name):
+    if name == "torch":  # PyTorch's package has itself under this name
+        return _importlib.import_module("flambeau")
     if name in _SUBPACKAGES:
         return _importlib.import_module("flambeau." + name)
     if name in _RANDOM:

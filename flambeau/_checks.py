@@ -49,3 +49,10 @@ def _check_tensor_all_with(
 
 def _check_tensor_all(cond: Tensor, message: Callable[[], Any] | None = None) -> None:
     _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert_async(input, assert_msg: str | None = None) -> None:
+    """Complain if a tensor's only element is zero."""
+    if not input:
+        usual = "Expected Tensor with single nonzero value, but got zero"
+        raise RuntimeError(usual if assert_msg is None else assert_msg)

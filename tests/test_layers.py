@@ -27,7 +27,7 @@ LAYERS = [
     "nn optim utils __future__ __config__ func serialization amp cpu cuda linalg fft signal "
     "special distributions profiler testing multiprocessing hub backends functional futures types "
     "accelerator mps xpu distributed sparse masked nested overrides _C _ops library _checks "
-    "_higher_order_ops _decomp _subclasses debug",
+    "_higher_order_ops _decomp _subclasses _utils _tensor_str quasirandom debug",
     "quantization ao onnx jit fx export compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",
 ]
@@ -199,6 +199,21 @@ def test_no_cycles_among_files():
 
     for module in sorted(graph):
         visit(module)
+
+
+WATCHERS = ("setprofile", "settrace", "monitoring")
+
+
+def test_calls_are_watched_in_one_place():
+    """Design 010: who observes op calls pushes a handler; code objects change places only there."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            before, is_assignment, _ = line.partition(" = ")
+            exchanges = is_assignment and ".__code__" in before
+            if exchanges or any(f"sys.{name}" in line for name in WATCHERS):
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == {"interposing/__init__.py"}
 
 
 def test_the_reader_understands_every_form(tmp_path, monkeypatch):

@@ -32,9 +32,9 @@ def test_small_floats_have_torchs_limits(name):
         lambda d: flambeau.tensor([1.0], dtype=d),
     ],
 )
-def test_small_floats_make_no_tensors(use):
-    with pytest.raises(NotImplementedError, match=r"torch\.float8_e5m2 are not implemented"):
-        use(flambeau.float8_e5m2)
+def test_packed_floats_make_no_tensors(use):
+    with pytest.raises(NotImplementedError, match=r"torch\.float4_e2m1fn_x2 are not implemented"):
+        use(flambeau.float4_e2m1fn_x2)
 
 
 def test_small_floats_are_found_again():
@@ -235,3 +235,203 @@ def test_compiled_part():
     assert isinstance(flambeau.Tensor, _C._TensorMeta)
     device, dtype = _C._nn._parse_to("cpu", flambeau.float64)[:2]
     assert (str(device), dtype) == ("cpu", flambeau.float64)
+
+
+# -- torch._utils, torch._tensor_str and other homes of small functions ----------------------------
+
+
+def test_dense_tensors_are_laid_in_a_row_and_found_again():
+    from flambeau import _utils
+
+    parts = [flambeau.arange(6.0).view(2, 3), flambeau.ones(2).t(), flambeau.tensor(7.0)]
+    flat = _utils._flatten_dense_tensors(parts)
+    assert flat.tolist() == [0, 1, 2, 3, 4, 5, 1, 1, 7]
+    again = _utils._unflatten_dense_tensors(flat, parts)
+    assert all(flambeau.equal(a, b) for a, b in zip(again, parts))
+    again[0].zero_()
+    assert flat[:6].sum() == 0
+
+
+def test_tensors_are_rebuilt_over_storages():
+    from flambeau import _utils
+
+    typed = flambeau.arange(6.0).storage()
+    t = _utils._rebuild_tensor_v2(typed, 1, (2, 2), (2, 1), True, None)
+    assert t.tolist() == [[1, 2], [3, 4]] and t.requires_grad
+    p = _utils._rebuild_parameter(t.detach(), False, None)
+    assert isinstance(p, flambeau.nn.Parameter) and not p.requires_grad
+    assert flambeau.storage.UntypedStorage is flambeau.UntypedStorage
+
+
+DEVICE_NUMBERS = [
+    ("cpu", {"allow_cpu": True}, -1),
+    ("cuda:2", {}, 2),
+    (3, {}, 3),
+    ("cpu", {}, "Expected a non cpu device, but got: cpu"),
+    ("cuda", {}, "Expected a torch.device with a specified index or an integer, but got:cuda"),
+    (2.5, {}, "Expected a torch.device with a specified index or an integer, but got:2.5"),
+]
+
+
+@pytest.mark.parametrize("given, options, expected", DEVICE_NUMBERS)
+def test_numbers_of_devices(given, options, expected):
+    from flambeau._utils import _get_device_index
+
+    if isinstance(expected, int):
+        assert _get_device_index(given, **options) == expected
+    else:
+        with pytest.raises(ValueError) as raised:
+            _get_device_index(given, **options)
+        assert str(raised.value) == expected
+
+
+def test_pieces_of_texts():
+    from flambeau import _tensor_str
+
+    t = flambeau.arange(6.0).view(2, 3)
+    assert _tensor_str._tensor_str(t, 8) == "[[0., 1., 2.],\n         [3., 4., 5.]]"
+    assert _tensor_str._add_suffixes("X([1]", ["a=1", "b"], 2, False) == "X([1], a=1, b)"
+    assert _tensor_str._add_suffixes("X([1]", ["a=1"], 2, True) == "X([1],\n  a=1)"
+    assert _tensor_str._str_intern(t, tensor_contents="XX") == "tensor(XX)"
+    with _tensor_str.printoptions(precision=1):
+        assert _tensor_str.PRINT_OPTS.precision == 1
+
+
+def test_inputs_are_cut_over_devices_and_joined():
+    from flambeau.nn.parallel.scatter_gather import gather, scatter, scatter_kwargs
+
+    x = flambeau.arange(4.0)
+    parts = scatter({"x": x, "n": 3, "l": [x, (x,)]}, ["cpu", "cpu"])
+    assert [p["x"].tolist() for p in parts] == [[0, 1], [2, 3]] and parts[1]["n"] == 3
+    assert parts[1]["l"][1][0].tolist() == [2, 3]
+    joined = gather([{"x": p["x"], "none": None} for p in parts], "cpu")
+    assert flambeau.equal(joined["x"], x) and joined["none"] is None
+    assert gather([flambeau.tensor(1.0), flambeau.tensor(2.0)], "cpu").tolist() == [1, 2]
+    args, words = scatter_kwargs((x,), {}, ["cpu", "cpu"])
+    assert len(args) == len(words) == 2 and words[0] == {}
+
+
+def test_answers_of_the_compiled_part():
+    from flambeau import _C
+
+    t = flambeau.ones(3)
+    assert _C._is_alias_of(t, t[1:]) and not _C._is_alias_of(t, t.clone())
+    assert _C._get_default_device() == "cpu" and _C._get_tracing_state() is None
+    assert _C._jit_set_profiling_mode(True) is False
+
+
+def test_parts_of_dimensions():
+    from flambeau.distributed.tensor.placement_types import Shard, _StridedShard
+
+    parts = [Shard.local_shard_size_and_offset(10, 4, rank) for rank in range(4)]
+    assert parts == [(3, 0), (3, 3), (3, 6), (1, 9)]
+    assert str(_StridedShard(1, split_factor=2)) == "_S(1, 2)"
+
+
+def test_numbers_for_numpy_without_recording():
+    p = flambeau.nn.Parameter(flambeau.ones(2))
+    with pytest.raises(RuntimeError, match="requires grad"):
+        p.numpy()
+    with flambeau.no_grad():
+        assert p.numpy().tolist() == [1, 1]
+
+
+def test_weak_dictionaries_tell_keys_apart_by_identity():
+    from flambeau.utils.weak import TensorWeakRef, WeakIdKeyDictionary
+
+    a, b = flambeau.ones(2), flambeau.ones(2)
+    found = WeakIdKeyDictionary({a: 1})
+    found[b] = 2
+    assert found[a] == 1 and a in found and len(found) == 2 and 3 not in found
+    assert found.copy()[b] == 2
+    reference = TensorWeakRef(b)
+    assert reference() is b
+    del b
+    assert len(found) == 1 and reference() is None
+    with pytest.raises(KeyError):
+        found[flambeau.ones(2)]
+
+
+def test_managers_before_functions():
+    from flambeau.utils._contextlib import (
+        _DecoratorContextManager,
+        _NoParamDecoratorContextManager,
+    )
+
+    log = []
+
+    class Manager(_DecoratorContextManager):
+        def __init__(self, name="m"):
+            self.name = name
+
+        def clone(self):
+            return Manager(self.name)
+
+        def __enter__(self):
+            log.append("+" + self.name)
+
+        def __exit__(self, *error):
+            log.append("-" + self.name)
+
+    @Manager("a")
+    def function(x):
+        log.append("call")
+        return x + 1
+
+    @Manager("g")
+    def numbers():
+        got = yield 1
+        yield got
+
+    assert function(1) == 2 and log == ["+a", "call", "-a"]
+    log.clear()
+    steps = numbers()
+    assert next(steps) == 1 and steps.send(5) == 5 and list(steps) == []
+    assert log == ["+g", "-g"] * 3
+
+    class Plain(_NoParamDecoratorContextManager):
+        def __enter__(self):
+            log.append("+")
+
+        def __exit__(self, *error):
+            log.append("-")
+
+    log.clear()
+    assert Plain(lambda: 3)() == 3 and log == ["+", "-"]
+
+
+def test_lists_by_device_and_dtype():
+    from flambeau.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+    t = [flambeau.ones(1), flambeau.ones(2).double(), flambeau.zeros(3)]
+    found = _group_tensors_by_device_and_dtype([t, [1, 2, 3]], with_indices=True)
+    lists, places = found[flambeau.device("cpu"), flambeau.float32]
+    assert lists[1] == [1, 3] and places == [0, 2]
+
+
+def test_tensors_of_modules_change_places():
+    from flambeau.nn.utils._named_member_accessor import set_tensor, swap_submodule, swap_tensor
+
+    net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 2))
+    weight, other = net[0].weight, flambeau.zeros(2, 2)
+    assert swap_tensor(net[0], "weight", other) is weight and net[0].weight is other
+    set_tensor(net[0], "extra", other)
+    assert net[0].extra is other
+    old = swap_submodule(net, "0", flambeau.nn.ReLU())
+    assert isinstance(old, flambeau.nn.Linear) and isinstance(net[0], flambeau.nn.ReLU)
+    with pytest.raises(AttributeError, match="has no attribute `none`"):
+        swap_tensor(old, "none", other)
+
+
+def test_a_dtype_of_half_complex_numbers_has_a_name():
+    d = flambeau.complex32
+    assert d.is_complex and d.itemsize == 4 and repr(d) == "torch.complex32"
+    with pytest.raises(NotImplementedError):
+        flambeau.zeros(2, dtype=d)
+
+
+def test_conditions_of_one_element():
+    flambeau._assert_async(flambeau.tensor(True))
+    with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got"):
+        flambeau._assert_async(flambeau.tensor(0))
+    assert flambeau.torch is flambeau

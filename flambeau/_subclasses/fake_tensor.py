@@ -70,6 +70,11 @@ class FakeTensor(Tensor):
         return f"FakeTensor({', '.join(parts)})"
 
 
+def is_fake(x: object) -> bool:
+    """Is it a tensor without values?"""
+    return isinstance(x, FakeTensor)
+
+
 def _strides(shape: Any, layout: Any) -> tuple:
     """Strides of a shape with symbols, in the order of the strides of the example."""
     order = sorted(range(len(shape)), key=lambda k: (layout.strides[k], -k))

@@ -13,6 +13,7 @@ from flambeau._layout import Size, dense_layout, make_layout, span
 from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau._tensor.admission import admit
 from flambeau._tensor.scalars import LISTS, READERS, list_reader, reader
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager.copying import copy_into
 from flambeau.eager.plans import Plans
 from flambeau.runtime import arrays
@@ -55,7 +56,7 @@ def to_numpy(self, *, force=False):
     """A NumPy array over the same memory."""
     if force:
         self = self.detach()
-    elif self._requires_grad:
+    elif self._requires_grad and modes.grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

@@ -310,6 +310,8 @@ def __getattr__(name: str) -> Any:
         from flambeau.random import cuda_generator
 
         return tuple(cuda_generator(k) for k in range(device_count()))
+    if name == "_initialized":
+        return is_initialized()
     raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
 
 

@@ -104,6 +104,8 @@ def as_recorded(func: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]
         return _with_options(func, name, args, kwargs)
     if name == "meshgrid":
         return args, {"indexing": None, **kwargs}
+    if name == "einsum" and len(args) == 2 and isinstance(args[1], (list, tuple)):
+        return (args[0], *args[1]), kwargs
     return args, kwargs
 
 

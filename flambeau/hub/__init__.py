@@ -35,6 +35,11 @@ __all__ = [
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
+def _get_torch_home() -> str:
+    """The folder above: `$TORCH_HOME`, or one below the user's cache."""
+    return os.path.dirname(_repositories.folder())
+
+
 def get_dir() -> str:
     """The folder of everything that was downloaded: `set_dir`'s, or `$TORCH_HOME/hub`."""
     if os.getenv("TORCH_HUB"):

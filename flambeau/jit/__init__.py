@@ -21,6 +21,8 @@ from flambeau.jit.futures import Future as Future
 from flambeau.jit.futures import fork as fork
 from flambeau.jit.futures import wait as wait
 from flambeau.jit.marks import Attribute as Attribute
+from flambeau.jit.marks import _overload as _overload
+from flambeau.jit.marks import _overload_method as _overload_method
 from flambeau.jit.marks import annotate as annotate
 from flambeau.jit.marks import export as export
 from flambeau.jit.marks import ignore as ignore

@@ -28,6 +28,14 @@ def export(fn: F) -> F:
     return fn
 
 
+def _overload(func: F) -> F:
+    """Marks a declaration of one more signature; Python runs the function that follows it."""
+    return func
+
+
+_overload_method = _overload
+
+
 def unused(fn: F) -> F:
     """Marks a method that is left out: calling it in a script is an error when it happens."""
     if isinstance(fn, property):

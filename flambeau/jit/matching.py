@@ -131,7 +131,7 @@ def _as_list(c, value, formal, wanted, place, converting):
     kind = value.type_
     if formal.size is not None and T.is_subtype(kind, wanted.part):
         return lambda: c.node("prim::ListConstruct", [value] * formal.size, wanted, place)
-    if isinstance(kind, T.TupleOf) and kind.parts:
+    if isinstance(kind, T.TupleOf):
         fits = lambda p: (
             T.is_subtype(p, wanted.part) or (converting and p == T.TENSOR and wanted.part == T.INT)
         )

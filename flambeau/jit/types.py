@@ -213,7 +213,18 @@ class ClassType(Type):
         return self.name
 
 
-TENSOR = Type("Tensor")
+class TensorType(Type):
+    """The type of tensors, by the name that annotations may say."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def get() -> "Type":
+        """The only one."""
+        return TENSOR
+
+
+TENSOR = TensorType("Tensor")
 INT, FLOAT, BOOL, STR, COMPLEX = map(Type, "int float bool str complex".split())
 NONE = Type("NoneType")
 NUMBER = Type("Scalar", "number")

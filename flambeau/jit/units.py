@@ -202,6 +202,17 @@ def _members(cls):
     return {n: m for n, m in found.items() if n not in ("__repr__", "__hash__", "__reduce__")}
 
 
+# a value may be missing on one side, on both, or on none
+_IS_SAME = """\
+    {0}_a, {0}_b = self.{0}, other.{0}
+    if {0}_a is None or {0}_b is None:
+        if {0}_a is not None or {0}_b is not None:
+            return False
+    elif not ({0}_a == {0}_b):
+        return False
+"""
+
+
 def _data_methods(cls):
     """The methods that a dataclass is given, as source: Python keeps none for its own."""
     fields = dataclasses.fields(cls)
@@ -215,11 +226,10 @@ def _data_methods(cls):
             default = f" = _default_{field.name}"
         head.append(f"{field.name}: _type_{field.name}{default}")
         body.append(f"    self.{field.name} = {field.name}\n")
-        same.append(f"self.{field.name} == other.{field.name}")
-    equal = " and ".join(same) or "True"
+        same.append(_IS_SAME.format(field.name))
     texts = {
         "__init__": f"def __init__({', '.join(head)}):\n{''.join(body) or '    pass'}",
-        "__eq__": f"def __eq__(self, other: _cls) -> bool:\n    return {equal}\n",
+        "__eq__": f"def __eq__(self, other: _cls) -> bool:\n{''.join(same)}    return True\n",
     }
     for name, text in texts.items():
         filename = f"<flambeau jit {cls.__qualname__}.{name}>"

@@ -276,3 +276,9 @@ kaiming_uniform = _old_name(kaiming_uniform_)
 kaiming_normal = _old_name(kaiming_normal_)
 orthogonal = _old_name(orthogonal_)
 sparse = _old_name(sparse_)
+
+
+# -- names that libraries call ---------------------------------------------------------------------
+
+_no_grad_uniform_, _no_grad_normal_, _no_grad_fill_ = uniform_, normal_, constant_
+_no_grad_trunc_normal_, _no_grad_zero_ = trunc_normal_, zeros_

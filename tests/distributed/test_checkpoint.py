@@ -388,3 +388,52 @@ def test_a_kill_leaves_the_older_checkpoint(tmp_path, delay):
     dcp.save(loaded, checkpoint_id=tmp_path)
     assert len([name for name in os.listdir(tmp_path) if name.endswith(".distcp")]) == 1
     shutil.rmtree(tmp_path)
+
+
+FOLDERS = [
+    ({}, ["model-00001-of-00001.safetensors", "model.safetensors.index.json"]),
+    ({"save_distributed": True}, ["shard-00001-model-00001-of-00001.safetensors"]),
+    (
+        {"fqn_to_index_mapping": {"a": 1, "b": 2}},
+        [
+            "model-00001-of-00002.safetensors",
+            "model-00002-of-00002.safetensors",
+            "model.safetensors.index.json",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("options, files", FOLDERS)
+def test_folders_of_safetensors(tmp_path, options, files):
+    from flambeau.distributed.checkpoint.hf_storage import (
+        HuggingFaceStorageReader,
+        HuggingFaceStorageWriter,
+    )
+
+    saved = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(2, dtype=torch.bfloat16)}
+    dcp.save(saved, storage_writer=HuggingFaceStorageWriter(str(tmp_path), **options))
+    assert sorted(p.name for p in tmp_path.iterdir()) == files
+    loaded = {k: torch.zeros_like(v) for k, v in saved.items()}
+    dcp.load(loaded, storage_reader=HuggingFaceStorageReader(str(tmp_path)))
+    assert all(torch.equal(loaded[k], saved[k]) for k in saved)
+    found = HuggingFaceStorageReader(str(tmp_path)).read_metadata()
+    assert found.state_dict_metadata["a"].size == (2, 3)
+    with pytest.raises(dcp.CheckpointException, match="tensors only: c"):
+        dcp.save({"c": "text"}, storage_writer=HuggingFaceStorageWriter(str(tmp_path)))
+
+
+def test_parts_of_a_tensor_in_several_files(tmp_path):
+    import json
+
+    from flambeau.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from flambeau.serialization.safetensors import save_file
+
+    whole = torch.arange(12.0).view(4, 3)
+    for k in range(2):
+        shards = json.dumps({"w": {"saved_offsets": [2 * k, 0]}})
+        name = f"shard-0000{k + 1}-model-00001-of-00001.safetensors"
+        save_file({"w": whole[2 * k : 2 * k + 2]}, tmp_path / name, {"DCP_SHARDING_INFO": shards})
+    loaded = {"w": torch.zeros(4, 3)}
+    dcp.load(loaded, storage_reader=HuggingFaceStorageReader(str(tmp_path)))
+    assert torch.equal(loaded["w"], whole)

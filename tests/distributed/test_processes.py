@@ -80,7 +80,10 @@ def test_death_of_a_rank_is_told(tmp_path, point):
     assert codes == [0, 0 if point == "raises" else -9, 0]
 
 
-BEYOND = "zero_steps_as_one collectives_with_gradients mesh overlaps rebuilds detailed".split()
+BEYOND = (
+    "zero_steps_as_one collectives_with_gradients functional_collectives mesh overlaps rebuilds "
+    "detailed"
+).split()
 
 
 @pytest.mark.parametrize("case", BEYOND)

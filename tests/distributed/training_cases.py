@@ -291,6 +291,31 @@ def collectives_with_gradients(rank, size, path):
     dist.destroy_process_group()
 
 
+def functional_collectives(rank, size, path):
+    from flambeau.distributed import _functional_collectives as F
+
+    enter(rank, size, path)
+    made = dist.init_device_mesh("cpu", (size,))
+    x = torch.arange(2.0 * size) + rank
+    ranks = sum(range(size))
+    for group in (dist.group.WORLD, made, (made, 0)):
+        assert torch.equal(F.all_reduce(x, "sum", group), torch.arange(2.0 * size) * size + ranks)
+    assert torch.equal(F.all_reduce(x, "avg", made), torch.arange(2.0 * size) + ranks / size)
+    assert F.all_reduce(x, "max", made)[0] == size - 1 and x[0] == rank
+    assert F.all_gather_tensor(x[:2].view(1, 2), 1, made).shape == (1, 2 * size)
+    part = F.reduce_scatter_tensor(x, "sum", 0, made)
+    assert part.tolist() == [size * (2 * rank + k) + ranks for k in range(2)]
+    assert F.broadcast(x, 0, made)[0] == 0
+    swapped = F.all_to_all_single(x, None, None, made)
+    assert swapped.tolist() == [2 * rank + k + other for other in range(size) for k in range(2)]
+    around = F.permute_tensor(x[:1], [(r + 1) % size for r in range(size)], made)
+    assert around.tolist() == [(rank - 1) % size]
+    y = x.clone().requires_grad_()
+    F.wait_tensor(F.all_to_all_single_autograd(y, None, None, made)).sum().backward()
+    assert y.grad.tolist() == [1] * 2 * size
+    dist.destroy_process_group()
+
+
 def mesh(rank, size, path):
     enter(rank, size, path)
     made = dist.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))

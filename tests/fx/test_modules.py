@@ -185,3 +185,12 @@ def test_importing_the_package_loads_little():
     code = "import flambeau, sys; print('flambeau.fx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_operands_of_einsum_in_a_tuple_are_recorded_one_by_one():
+    def program(a, b):
+        return flambeau.einsum("ij,jk->ik", (a, b))
+
+    graph = flambeau.fx.symbolic_trace(program).graph
+    (node,) = [n for n in graph.nodes if n.op == "call_function"]
+    assert [str(a) for a in node.args] == ["ij,jk->ik", "a", "b"]

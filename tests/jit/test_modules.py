@@ -330,6 +330,27 @@ def test_dataclasses():
     assert torch.equal(made(ramp(2), 3), ramp(2) * 0)
 
 
+@dataclasses.dataclass
+class Selection:
+    index: Tensor
+    weight: Tensor | None = None
+    count: int | None = None
+
+
+def same_selection(a: Selection, b: Selection) -> bool:
+    return a == b
+
+
+def test_dataclasses_with_missing_values():
+    torch.jit.script(Selection)
+    same = torch.jit.script(same_selection)
+    one, two = torch.ones(1), torch.zeros(1)
+    cases = [(one,), (one, one), (one, two), (one, None, 3), (two, None, 3)]
+    for a in cases:
+        for b in cases:
+            assert same(Selection(*a), Selection(*b)) is (a is b)
+
+
 @pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, ramp(1, 2))])
 def test_modules_that_are_held_twice_are_one(make):
     class Shared(nn.Module):
@@ -357,3 +378,11 @@ def test_hooks_and_optimizers():
     made(ramp(3, 2)).sum().backward()
     optimizer.step()
     assert seen == [(3, 2)] and not torch.equal(made.weight, before)
+
+
+def of_no_dimension(x: Tensor) -> Tensor:
+    return torch.zeros((), dtype=x.dtype) + x.reshape(()) + torch.full((), 2.0)
+
+
+def test_an_empty_tuple_is_a_list_of_sizes():
+    assert torch.jit.script(of_no_dimension)(torch.ones(1)).item() == 3

@@ -5,16 +5,9 @@ from typing import Any
 
 from flambeau._layout import Size
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor.placement_types import Placement, Shard
+from flambeau.distributed.tensor.placement_types import Placement, Shard, part_of
 
 __all__ = ["compute_local_shape", "compute_local_shape_and_global_offset", "part_of"]
-
-
-def part_of(size: int, parts: int, index: int) -> tuple[int, int]:
-    """(length, begin) of a part of a dimension, cut as `torch.chunk` does; it may be empty."""
-    step = -(-size // parts)
-    begin = min(index * step, size)
-    return min(step, size - begin), begin
 
 
 def compute_local_shape_and_global_offset(

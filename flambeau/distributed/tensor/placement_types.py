@@ -30,11 +30,30 @@ class Placement:
         return hash((type(self).__name__, self._key()))
 
 
+def part_of(size: int, parts: int, index: int) -> tuple[int, int]:
+    """(length, begin) of a part of a dimension, cut as `torch.chunk` does; it may be empty."""
+    step = -(-size // parts)
+    begin = min(index * step, size)
+    return min(step, size - begin), begin
+
+
 class Shard(Placement):
     """Process k has the k-th part along a dimension, cut as `torch.chunk` does."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
+
+    @staticmethod
+    def local_shard_size_and_offset(
+        curr_local_size: int, num_chunks: int, rank: int
+    ) -> tuple[int, int]:
+        """The length of a process's part, and where it begins."""
+        return part_of(curr_local_size, num_chunks, rank)
+
+    def _local_shard_size_and_offset(
+        self, curr_local_size: int, num_chunks: int, rank: int
+    ) -> tuple[int, int]:
+        return part_of(curr_local_size, num_chunks, rank)
 
     def _key(self) -> tuple:
         return (self.dim,)
@@ -44,6 +63,22 @@ class Shard(Placement):
 
     def __str__(self) -> str:
         return f"S({self.dim})"
+
+
+class _StridedShard(Placement):
+    """Process k has the k-th part of each of several groups; tensors cannot lie so yet."""
+
+    def __init__(self, dim: int, *, split_factor: int = 1, sf: int | None = None) -> None:
+        self.dim, self.split_factor = dim, split_factor if sf is None else sf
+
+    def _key(self) -> tuple:
+        return (self.dim, self.split_factor)
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
 
 
 class Replicate(Placement):

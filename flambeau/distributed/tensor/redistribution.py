@@ -14,7 +14,13 @@ from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import is_grad_enabled, no_grad
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor._utils import part_of
-from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor.placement_types import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    _StridedShard,
+)
 
 Placements = tuple[Placement, ...]
 REPLICATE = Replicate()
@@ -111,6 +117,8 @@ def changed(
     """A local tensor under other placements; nothing is recorded."""
     if src == dst or mesh.get_coordinate() is None:
         return local
+    if any(isinstance(p, _StridedShard) for p in (*src, *dst)):
+        raise NotImplementedError("tensors in strided shards cannot be redistributed")
     now: list[Any] = list(src)
     for k in reversed(range(mesh.ndim)):  # inner cuts are undone first
         if isinstance(now[k], Shard) and (now[k] != dst[k] or _is_below_a_change(k, now, dst)):

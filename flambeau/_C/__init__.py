@@ -1,11 +1,13 @@
-"""`torch._C`: the few names of PyTorch's compiled part that libraries call by it."""  # noqa: N999
+"""`torch._C`: the few names of PyTorch's compiled part that libraries call by it."""
 
 import importlib
 from typing import Any
 
 from flambeau import interposing
+from flambeau._device import default_device, device
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
+from flambeau.cuda._devices import devices as cuda_devices
 from flambeau.interposing.overriding import ARGUMENTS, disabled
 from flambeau.nn import functional
 from flambeau.nn.modules.traversal import _parse_to
@@ -57,3 +59,50 @@ def _set_grad_enabled(mode: bool) -> None:
 
 def _log_api_usage_once(event: str) -> None:
     """Libraries announce themselves to a listener that PyTorch's builds leave out, as here."""
+
+
+# -- what programs tell PyTorch's compilers and ask about devices ----------------------------------
+
+
+def _get_tracing_state() -> None:
+    """Is `torch.jit.trace` recording? It records by other means here."""
+
+
+def _get_default_device() -> str:
+    """The device of new tensors, by its name."""
+    return str(default_device())
+
+
+def _get_accelerator(check: bool | None = None) -> device:
+    """The kind of accelerator there is, or the CPU."""
+    return device("cuda" if cuda_devices() else "cpu")
+
+
+def _get_privateuse1_backend_name() -> str:
+    """The name of a device that a program would register."""
+    return "privateuseone"
+
+
+def _is_alias_of(a: Tensor, b: Tensor) -> bool:
+    """Do two tensors look at the same block of memory?"""
+    return a._storage is b._storage
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Is a function being transformed?"""
+    return False
+
+
+def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
+    """Sums of attention are always kept in float32."""
+
+
+def _no_fuser(enabled: bool = False) -> bool:
+    """A switch of a compiler that is not here: it was off, and stays off."""
+    return False
+
+
+_jit_set_profiling_mode = _jit_set_profiling_executor = _jit_set_texpr_fuser_enabled = _no_fuser
+_jit_set_nvfuser_enabled = _jit_set_nvfuser_guard_mode = _no_fuser
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _no_fuser
+_jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _no_fuser

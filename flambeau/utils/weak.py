@@ -1,0 +1,100 @@
+"""`torch.utils.weak`: references and dictionaries that keep nothing alive, by identity.
+
+Tensors compare by value, so the dictionaries of `weakref` cannot hold them as keys.
+"""
+
+import weakref
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from flambeau import Tensor
+
+__all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary"]
+
+
+class WeakIdRef(weakref.ref):
+    """A weak reference that is equal to another if both mean the same object."""
+
+    __slots__ = ("_id",)
+
+    def __init__(self, key: Any, callback: Any = None) -> None:
+        super().__init__(key, callback)  # type: ignore[call-arg]
+        self._id = id(key)
+
+    def __hash__(self) -> int:
+        return self._id
+
+    def __eq__(self, other: object) -> bool:
+        mine, its = self(), other() if isinstance(other, weakref.ref) else None
+        if mine is not None and its is not None:
+            return mine is its
+        return self is other
+
+
+class TensorWeakRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise AssertionError(f"expected torch.Tensor, got {type(tensor)}")
+        self.ref = weakref.ref(tensor)
+
+    def __call__(self) -> Any:
+        return self.ref()
+
+
+class WeakIdKeyDictionary(MutableMapping):
+    """A dictionary whose items go when their key does; keys are told apart by identity."""
+
+    def __init__(self, dict: Any = None, ref_type: type = WeakIdRef) -> None:
+        self.data: Any = {}
+        self.ref_type = ref_type
+        # a callback must not keep the dictionary alive
+        mine = weakref.ref(self)
+
+        def gone(reference: Any) -> None:
+            found = mine()
+            if found is not None:
+                found.data.pop(reference, None)
+
+        self._gone = gone
+        if dict is not None:
+            self.update(dict)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.data[self.ref_type(key)]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.data[self.ref_type(key, self._gone)] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self.data[self.ref_type(key)]
+
+    def __contains__(self, key: Any) -> bool:
+        try:
+            return self.ref_type(key) in self.data
+        except TypeError:
+            return False
+
+    def __iter__(self) -> Iterator[Any]:
+        for reference in list(self.data):
+            key = reference()
+            if key is not None:
+                yield key
+
+    def __len__(self) -> int:
+        return sum(reference() is not None for reference in self.data)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {id(self):#x}>"
+
+    def keyrefs(self) -> list:
+        """The references."""
+        return list(self.data)
+
+    def copy(self) -> "WeakIdKeyDictionary":
+        """Another one with the same items."""
+        return type(self)(dict(self.items()), self.ref_type)
+
+
+WeakTensorKeyDictionary = WeakIdKeyDictionary
