@@ -266,7 +266,7 @@ def set_default_dtype(d):
         )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    if isinstance(d, NamedOnly):
+    if isinstance(d, NamedOnly) or d.name in FLOAT8:
         raise TypeError(f"couldn't find storage object {d.scalar_name}Storage")
     if d is not Defaults.dtype:
         Defaults.dtype = d
