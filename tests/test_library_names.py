@@ -493,3 +493,14 @@ def test_modules_as_functions_of_their_parameters():
     function, params, buffers = functorch.combine_state_for_ensemble(models)
     out = functorch.vmap(function, (0, 0, None))(params, buffers, x)
     assert flambeau.allclose(out, flambeau.stack([m(x) for m in models]))
+
+
+def test_a_transform_may_be_a_module():
+    class Scaled(flambeau.distributions.Transform, flambeau.nn.Module):
+        __hash__ = flambeau.nn.Module.__hash__
+
+        def __init__(self):
+            super().__init__()
+            self.scale = flambeau.nn.Parameter(flambeau.tensor(2.0))
+
+    assert [name for name, _ in Scaled().named_parameters()] == ["scale"]

@@ -69,6 +69,11 @@ def _get_tracing_state() -> None:
     """Is `torch.jit.trace` recording? It records by other means here."""
 
 
+def _is_tracing() -> bool:
+    """Is `torch.jit.trace` recording?"""
+    return importlib.import_module("flambeau.jit").is_tracing()
+
+
 def _get_default_device() -> str:
     """The device of new tensors, by its name."""
     return str(default_device())

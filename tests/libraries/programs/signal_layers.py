@@ -1,11 +1,10 @@
-"""julius, asteroid-filterbanks, torch-dct, pytorch-wavelets, pytorch-tcn."""
+"""julius, asteroid-filterbanks, torch-dct, pytorch-tcn."""
 
 import julius
 import torch
 import torch_dct
 from asteroid_filterbanks import STFTFB, Encoder, FreeFB, ParamSincFB
 from pytorch_tcn import TCN
-from pytorch_wavelets import DWTForward, DWTInverse
 from showing import gradients, show
 
 torch.manual_seed(0)
@@ -25,9 +24,6 @@ for bank in (FreeFB(8, 16), STFTFB(16, 16), ParamSincFB(8, 17)):
     torch.manual_seed(1)
     encoder = Encoder(bank)
     show(type(bank).__name__, encoder(x))
-image = torch.randn(1, 2, 16, 16)
-low, high = DWTForward(J=2, wave="db2", mode="zero")(image)
-show("wavelets", low, high, DWTInverse(wave="db2", mode="zero")((low, high)))
 torch.manual_seed(2)
 tcn = TCN(1, [4, 4], kernel_size=3, dropout=0.0)
 out = tcn(x[..., :50])
