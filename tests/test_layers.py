@@ -201,6 +201,21 @@ def test_no_cycles_among_files():
         visit(module)
 
 
+WATCHERS = ("setprofile", "settrace", "monitoring")
+
+
+def test_calls_are_watched_in_one_place():
+    """Design 010: who observes op calls pushes a handler; code objects change places only there."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            before, is_assignment, _ = line.partition(" = ")
+            exchanges = is_assignment and ".__code__" in before
+            if exchanges or any(f"sys.{name}" in line for name in WATCHERS):
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == {"interposing/__init__.py"}
+
+
 def test_the_reader_understands_every_form(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
     for name in ("_dtype.py", "ops/table.py", "ops/rules.py"):

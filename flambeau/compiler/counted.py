@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Any
 
 from flambeau import fx
-from flambeau.compiler.program import Program
+from flambeau.compiler.program import Program, holds_ops_only
 
 PROGRAMS = 64  # sets of numbers that are remembered
 
@@ -13,7 +13,7 @@ class Counted:
     """A graph as a function of tensors and numbers. Launches depend on numbers, so tapes do."""
 
     def __init__(self, gm: fx.GraphModule, inputs: Any) -> None:
-        self.run = gm.forward
+        self.run, self.silent = gm.forward, holds_ops_only(gm)
         self.numbers = [k for k, v in enumerate(inputs) if type(v) in (int, float)]
         self.programs: OrderedDict = OrderedDict()
 
@@ -34,5 +34,5 @@ class Counted:
             given = [places[k] if k in places else next(rest) for k in range(count + len(numbers))]
             return run(*given)
 
-        program = self.programs[numbers] = Program(bound, count)
+        program = self.programs[numbers] = Program(bound, count, self.silent)
         return program

@@ -39,17 +39,36 @@ PLAIN_TYPES = frozenset((Tensor, Parameter))
 
 def compile_graph(gm: fx.GraphModule, inputs: Any, options: dict | None = None) -> Any:
     """A function of the graph's inputs that gives its outputs."""
-    return step_program(gm, Program) or Program(gm.forward, len(inputs))
+    return step_program(gm, program_of) or program_of(gm, len(inputs))
+
+
+def program_of(gm: fx.GraphModule, count: int) -> "Program":
+    """The program of a graph without steps in it."""
+    return Program(gm.forward, count, holds_ops_only(gm))
+
+
+def holds_ops_only(gm: fx.GraphModule) -> bool:
+    """Is there nothing in a graph but our ops? Functions of users may keep what they compute."""
+    return all(
+        node.op != "call_module"
+        and (node.op != "call_function" or _home_of(node.target) in ("flambeau", "_operator"))
+        for node in gm.graph.nodes
+    )
+
+
+def _home_of(function):
+    return (getattr(function, "__module__", None) or "").partition(".")[0]
 
 
 class Program:
     """What a graph computes, by tapes where there are some.
 
-    front: a generated function that knows the latest entry; all others go through `slow`.
+    silent: may it be recorded without kernels running? front: a generated function that knows the
+    latest entry; all others go through `slow`.
     """
 
-    def __init__(self, run: Any, count: int) -> None:
-        self.run, self.count = run, count
+    def __init__(self, run: Any, count: int, silent: bool = True) -> None:
+        self.run, self.count, self.silent = run, count, silent
         self.entries: OrderedDict = OrderedDict()
         self.reasons: list[str] = []  # why something is not on tape
         self.front: Any = self.slow
@@ -93,7 +112,7 @@ class Program:
             return PLAIN
         try:
             wants = tuple(grad and x._requires_grad for x in inputs)
-            return _Dry(self.run, inputs, wants, seen.written).entry()
+            return _Dry(self.run, inputs, wants, seen.written).entry(self.silent)
         except Spoiled as why:
             seen.tries += 1
             if why.again and seen.tries < TRIES:
@@ -130,12 +149,13 @@ class _Dry:
         if any(not x._layout.device.runtime.computes for x in inputs):
             raise Spoiled("there is no memory on this device")
 
-    def entry(self):
+    def entry(self, silent):
         generators = [_random.default_generator]
         if self.place.type == "cuda":
             generators.append(_random.cuda_generator(self.place.index))
         marks = [g._mark() for g in generators]
-        for silent in (True, False) if self.place.type == "cpu" else (False,):
+        may_be_silent = silent and self.place.type == "cpu"
+        for silent in (True, False) if may_be_silent else (False,):
             self.silent = silent
             try:
                 with preserved_autocast():

@@ -25,7 +25,7 @@ def kind_of(node: fx.Node) -> str:
 def step_program(gm: fx.GraphModule, make: Any) -> Any:
     """A function for a graph with steps in it; None if there are none.
 
-    make(function, number of inputs) gives the program of what is computed up to the loss.
+    make(graph module, number of inputs) gives the program of what is computed up to the loss.
     """
     nodes = list(gm.graph.nodes)
     kinds = [kind_of(node) for node in nodes]
@@ -98,7 +98,7 @@ class _Step:
                 known[node] = graph.node_copy(node, lambda n: known[n])
                 inputs += node.op == "placeholder"
         self.plain = gm.forward
-        self.program = make(fx.GraphModule(gm, graph).forward, inputs)
+        self.program = make(fx.GraphModule(gm, graph), inputs)
 
     def __call__(self, *inputs):
         if not modes.grad:

@@ -1,14 +1,14 @@
 """Launchers of decompositions that LAPACK computes: singular values, eigenvalues.
 
-Tensors become arrays over the same memory and results are written into tensors with columns side by
-side, as PyTorch has them. NumPy computes in double precision, so single precision loses nothing.
-Rows and derivatives: ops/linalg_spectra.py; QR has kernels of its own (linalg_reflectors.py).
+Tensors become arrays over the same memory, and LAPACK writes into tensors with columns side by
+side, as PyTorch has them, in the dtype asked for. Rows and derivatives: ops/linalg_spectra.py; QR
+has kernels of its own (linalg_reflectors.py).
 """
 
 from flambeau import _dtype as d
 from flambeau._device import cpu
-from flambeau._layout import Size, make_layout
-from flambeau._tensor import empty_like_layout, empty_tensor
+from flambeau._layout import Size
+from flambeau._tensor import empty_tensor
 from flambeau._tensor.interchange import copied, to_numpy
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.linalg_factors import (
@@ -21,27 +21,23 @@ from flambeau.ops import linalg_checks as check
 from flambeau.runtime import lapack
 
 
-def _vectors(array, shape, dtype, device):
-    """Matrices of vectors from an array."""
-    return _written(empty_columns(shape, dtype, device), array)
+def _computed(function, A, options, *results):
+    """Results of a LAPACK function on the device of A, or None; what is None is not asked for.
 
-
-def _values(array, shape, dtype, device):
-    return _written(empty_tensor(Size(shape), dtype, device), array)
-
-
-def _array(t):
-    """A tensor as an array; LAPACK is on the host."""
-    return to_numpy(t if t.device is cpu else copied(t, None, cpu), force=True)
-
-
-def _written(out, array):
-    if out.device is cpu:
-        to_numpy(out)[...] = array
-    else:
-        layout = make_layout(out._layout.sizes, out._layout.strides, out.dtype, cpu)
-        copy_into(out, _written(empty_like_layout(layout), array))
-    return out
+    Each result is (make, shape, dtype): LAPACK is on the host, so there it is made and filled.
+    """
+    source = A if A.device is cpu else copied(A, None, cpu)
+    made = [r and r[0](Size(r[1]), r[2], cpu) for r in results]
+    arrays = [None if t is None else to_numpy(t) for t in made]
+    if not function(to_numpy(source, force=True), *options, *arrays):
+        return None
+    if A.device is cpu:
+        return made
+    there = [r and r[0](Size(r[1]), r[2], A.device) for r in results]
+    for out, t in zip(there, made):
+        if out is not None:
+            copy_into(out, t)
+    return there
 
 
 def _is_finite(t):
@@ -83,15 +79,14 @@ def svd(A, full_matrices, compute_uv, driver):
         )
     if not _is_finite(A):  # some versions of LAPACK would never come back
         return _svd_of_infinities(A, shapes, compute_uv)
-    found = lapack.svd(_array(A), full_matrices, compute_uv)
+    left, right = (empty_columns, shapes[0], A.dtype), (empty_columns, shapes[2], A.dtype)
+    if not compute_uv:
+        left = right = None
+    options = (full_matrices,)
+    found = _computed(lapack.svd, A, options, left, (empty_tensor, shapes[1], real), right)
     if found is None:
         raise check.LinAlgError(_NO_CONVERGENCE)
-    values = found[1] if compute_uv else found
-    S = _values(values, shapes[1], real, A.device)
-    if not compute_uv:
-        return _nothing(A), S, _nothing(A)
-    U, Vh = (_vectors(found[i], shapes[i], A.dtype, A.device) for i in (0, 2))
-    return U, S, Vh
+    return tuple(found) if compute_uv else (_nothing(A), found[1], _nothing(A))
 
 
 def _svd_of_infinities(A, shapes, compute_uv):
@@ -129,17 +124,14 @@ def eigh(A, UPLO, compute_v):
             return values, _nothing(A)
         vectors = empty_columns(A.shape, A.dtype, A.device)
         return values, fill_into(vectors, float("nan"))
-    found = lapack.eigh(_array(A), triangle, compute_v)
+    wanted = (empty_columns, A.shape, A.dtype) if compute_v else None
+    found = _computed(lapack.eigh, A, (triangle,), (empty_tensor, A.shape[:-1], real), wanted)
     if found is None:
         raise check.LinAlgError(
             "linalg.eigh: The algorithm failed to converge because the input matrix is "
             "ill-conditioned or has too many repeated eigenvalues (error code: 1)."
         )
-    values, vectors = found if compute_v else (found, None)
-    values = _values(values, A.shape[:-1], real, A.device)
-    if not compute_v:
-        return values, _nothing(A)
-    return values, _vectors(vectors, A.shape, A.dtype, A.device)
+    return found[0], found[1] if compute_v else _nothing(A)
 
 
 @launches_unrecorded("linalg_eig")
@@ -158,14 +150,11 @@ def eig(input, compute_v, name):
             found, _ = eig(input.masked_fill(~whole[..., None], 0), False, name)
             return found.masked_fill(~whole, complex("nan+nanj")), found.new_empty(0)
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
-    found = lapack.eig(_array(input), compute_v)
+    wanted = (empty_columns, input.shape, dtype) if compute_v else None
+    found = _computed(lapack.eig, input, (), (empty_tensor, input.shape[:-1], dtype), wanted)
     if found is None:
         raise check.LinAlgError(
             "linalg.eig: The algorithm failed to converge because the input matrix is "
             "ill-conditioned or has too many repeated eigenvalues (error code: 1)."
         )
-    values, vectors = found if compute_v else (found, None)
-    values = _values(values, input.shape[:-1], dtype, input.device)
-    if not compute_v:
-        return values, empty_tensor(Size((0,)), dtype, input.device)
-    return values, _vectors(vectors, input.shape, dtype, input.device)
+    return found[0], found[1] if compute_v else empty_tensor(Size((0,)), dtype, input.device)

@@ -67,9 +67,11 @@ class DualLevel(Level):
         tangents = {n: t for n, t in tangents.items() if t is not None}
         if not tangents or not modes_forward.on:
             return mapped(self.lift, result)
+        if not any(_can_move(o) for o in outs):
+            return mapped(self.lift, result)
         moved = tangents_of(op, primals, tangents, outs)
         wrapped = [
-            self.dual(o, t) if isinstance(o, Tensor) else o
+            self.dual(o, t if _can_move(o) else None) if isinstance(o, Tensor) else o
             for o, t in zip(outs, moved, strict=True)
         ]
         if isinstance(result, Tensor):
@@ -132,6 +134,11 @@ class DualLevel(Level):
         return f"GradTrackingTensor(lvl={depth(self)}, value=\n{inside}\n)"
 
 
+def _can_move(out):
+    """Integers and truths do not."""
+    return isinstance(out, Tensor) and out._layout.dtype.category >= 2
+
+
 class ForwardLevel(DualLevel):
     """The level of autograd.forward_ad: hides nothing, and its tensors outlive it as plain ones."""
 
@@ -148,7 +155,8 @@ class ForwardLevel(DualLevel):
         self.known = []
 
     def shown(self, t: Wrapped) -> str:
-        return f"{t._value!r}"
+        shown = repr(t._value)
+        return shown if t._tangent is None else f"{shown[:-1]}, tangent={t._tangent!r})"
 
 
 class _Forward(threading.local):
@@ -231,9 +239,19 @@ def tangents_of(op: Any, primals: dict, tangents: dict, outs: list) -> list:
         return _many(_linear(op, groups, primals, tangents, outs), outs)
     if not op.is_differentiable:
         return [None] * len(outs)
-    if op.kind == "pointwise" and len(outs) == 1 and not _is_complex(tangents, outs):
-        return [_diagonal(op, primals, tangents, outs[0])]
+    if op.kind == "pointwise" and len(outs) == 1:
+        if not _is_complex(tangents, outs):
+            return [_diagonal(op, primals, tangents, outs[0])]
+        if outs[0].dtype.is_complex and op.name not in _NOT_HOLOMORPHIC:
+            turned = {n: t.conj() for n, t in tangents.items()}
+            found = _diagonal(op, primals, turned, outs[0])
+            return [None if found is None else found.conj()]
     return _back_of_back(op, primals, tangents, outs)
+
+
+# A derivative of complex numbers multiplies g by the conjugate of the slope; conjugated around,
+# that is the way forward. These have no slope that is one number.
+_NOT_HOLOMORPHIC = frozenset(("sgn", "conj_kernel", "complex", "polar"))
 
 
 def _jvp_arguments(op, primals, tangents, outs):

@@ -138,6 +138,30 @@ def test_draws_are_noted_and_made_later(runs):
     assert torch.equal(out, expected)
 
 
+kept: dict = {}
+
+
+def remembering(x):
+    """A function of a user that keeps what it computed, every second time."""
+    kept["calls"] = kept.get("calls", 0) + 1
+    if kept["calls"] == 2:
+        kept["ones"] = torch.ones(3) * 2
+    return x * 2
+
+
+def test_functions_of_users_run(runs):
+    torch._dynamo.allow_in_graph(remembering)
+
+    @torch.compile
+    def f(x):
+        return remembering(x) + 1
+
+    for _ in range(3):
+        assert f(torch.ones(3)).tolist() == [3, 3, 3]
+    assert runs == [(False, "recorded")]
+    assert kept["ones"].tolist() == [2, 2, 2]
+
+
 def test_memory_that_nobody_touched_is_handed_out_last():
     x = torch.randn(300, 300)
     program = Program(lambda x: ((x * 2) @ x,), 1)

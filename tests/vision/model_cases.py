@@ -27,7 +27,10 @@ SMALL = [
     "regnet_x_400mf",
     "regnet_y_400mf",
     "resnet18",
+    "raft_small",
     "resnext50_32x4d",
+    "s3d",
+    "ssdlite320_mobilenet_v3_large",
     "shufflenet_v2_x0_5",
     "squeezenet1_0",
     "squeezenet1_1",
@@ -55,6 +58,12 @@ VARIANTS = [
     ("regnet_y_400mf", {"num_classes": 6}),
     ("fcn_resnet50", {"num_classes": 5, "aux_loss": True}),
     ("deeplabv3_mobilenet_v3_large", {"aux_loss": True}),
+    ("fasterrcnn_resnet50_fpn_v2", {"num_classes": 3, "min_size": 64}),
+    ("keypointrcnn_resnet50_fpn", {"num_keypoints": 3}),
+    ("retinanet_resnet50_fpn_v2", {"num_classes": 3}),
+    ("ssdlite320_mobilenet_v3_large", {"num_classes": 3}),
+    ("mvit_v2_s", {"num_classes": 3, "dropout": 0.1}),
+    ("swin3d_t", {"num_classes": 3}),
 ]
 
 
@@ -65,15 +74,18 @@ def quiet():
         yield
 
 
+FOLDERS = ("segmentation", "detection", "video", "optical_flow")
+
+
 def names(models):
     """All models that are compared."""
-    found = models.list_models(module=models) + models.list_models(module=models.segmentation)
-    return sorted(found)
+    folders = (models, *(getattr(models, name) for name in FOLDERS))
+    return sorted(name for folder in folders for name in models.list_models(module=folder))
 
 
 def build(models, name, **options):
     """A model; GoogLeNet and Inception warn unless they are told whether to draw weights."""
-    if name in models.list_models(module=models.segmentation):
+    if "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:
         options.setdefault("weights_backbone", None)
     with quiet():
         return models.get_model(name, **options)
@@ -108,7 +120,10 @@ def weights_of(models):
     """Everything that is known of published weights, by class and member."""
     kind = models.WeightsEnum
     found = {}
-    for name, value in (vars(models) | vars(models.segmentation)).items():
+    everything = dict(vars(models))
+    for folder in FOLDERS:
+        everything |= vars(getattr(models, folder))
+    for name, value in everything.items():
         if not inspect.isclass(value) or not issubclass(value, kind) or value is kind:
             continue
         for member, weights in value.__members__.items():
@@ -118,7 +133,8 @@ def weights_of(models):
 
 def description(weights):
     meta = {k: v for k, v in weights.meta.items() if k != "_docs"}
-    meta["categories"] = digest(repr(meta["categories"]))
+    if "categories" in meta:
+        meta["categories"] = digest(repr(meta["categories"]))
     preset = weights.transforms()
     # the names of enums differ between Python versions, their values do not
     settings = {

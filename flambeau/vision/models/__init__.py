@@ -1,11 +1,14 @@
-"""torchvision.models: classifiers of images, with the names and parameters of torchvision's.
+"""torchvision.models: models of images and films, with the names and parameters of torchvision's.
 
 One file per family. A model function such as `resnet18(weights=None)` builds a network whose
 parameters have the names of the published weights, so those files load; initial values for a
 given seed are torchvision's too. `_api` holds the register and what weights are.
 """
 
+from . import detection as detection
+from . import optical_flow as optical_flow
 from . import segmentation as segmentation
+from . import video as video
 from ._api import Weights as Weights
 from ._api import WeightsEnum as WeightsEnum
 from ._api import get_model as get_model

@@ -210,7 +210,7 @@ def builder(
                 return function(**kwargs)
             if decide is not None:
                 decide(chosen, kwargs)
-            if chosen.meta["categories"] is not None:
+            if chosen.meta.get("categories") is not None:
                 overwrite_named_param(kwargs, "num_classes", len(chosen.meta["categories"]))
             model = function(**kwargs)
             model.load_state_dict(chosen.get_state_dict(progress=progress, check_hash=True))

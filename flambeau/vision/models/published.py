@@ -1,7 +1,8 @@
-"""The weights that torchvision published: `published.txt` as classes of weights.
+"""The weights that torchvision published: `published.txt` and `published_more.txt` as classes.
 
-Addresses, sizes and accuracies are facts about files; they live in a table beside this module, one
-line per file. `published("ResNet18_Weights", __name__)` makes the class of one model.
+Addresses, sizes and accuracies are facts about files; they live in tables beside this module, one
+line per file: classifiers and segmenters in one, all other models in the other.
+`published("ResNet18_Weights", __name__)` makes the class of one model.
 """
 
 from functools import cache, partial
@@ -18,17 +19,32 @@ _VOC = (
 ).split()
 
 
+_KEYPOINTS = [
+    "nose",
+    *(
+        f"{side}_{part}"
+        for part in "eye ear shoulder elbow wrist hip knee ankle".split()
+        for side in ("left", "right")
+    ),
+]
+
+
 @cache
+def categories(name: str) -> list[str]:
+    """The classes of imagenet, coco or kinetics, in the order of their numbers."""
+    return (_FOLDER / f"{name}_categories.txt").read_text("utf-8").splitlines()
+
+
 def imagenet_categories() -> list[str]:
-    """The thousand classes of ImageNet, in the order of their numbers."""
-    return (_FOLDER / "imagenet_categories.txt").read_text("utf-8").splitlines()
+    """The thousand classes of ImageNet."""
+    return categories("imagenet")
 
 
 @cache
-def _table() -> dict[str, list[list[str]]]:
-    """Lines of the table, without the name of the class, under that name."""
+def _table(file: str) -> dict[str, list[list[str]]]:
+    """Lines of a table, without the name of the class, under that name."""
     found: dict[str, list[list[str]]] = {}
-    for line in (_FOLDER / "published.txt").read_text("utf-8").splitlines():
+    for line in (_FOLDER / file).read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             name, *rest = line.split()
             found.setdefault(name, []).append(rest)
@@ -38,8 +54,11 @@ def _table() -> dict[str, list[list[str]]]:
 def published(name: str, module: str) -> Any:
     """The class of weights of this name, for the module that says so."""
     members, default = {}, None
-    for member, *facts in _table()[name]:
-        weights = _weights(facts)
+    lines, read = _table("published.txt").get(name), _weights
+    if lines is None:
+        lines, read = _table("published_more.txt")[name], _more_weights
+    for member, *facts in lines:
+        weights = read(facts)
         members[member.removeprefix("*")] = weights
         if member.startswith("*"):
             default = weights
@@ -74,6 +93,36 @@ def _weights(facts: list[str]) -> Weights:
     for key in ("mean", "std"):
         if key in extra:
             options[key] = tuple(float(number) for number in extra[key].split(","))
+    return Weights(f"{_ADDRESS}{file}.pth", partial(_preset, kind, **options), meta)
+
+
+def _more_weights(facts: list[str]) -> Weights:
+    file, parameters, operations, size, smallest, kind, classes, recipe, *more = facts
+    meta: dict[str, Any] = {
+        "num_params": int(parameters),
+        "min_size": (int(smallest), int(smallest)),
+        "recipe": _repository(recipe),
+        "_ops": float(operations),
+        "_file_size": float(size),
+        "_metrics": {},
+    }
+    if classes == "people":
+        meta |= {"categories": ["no person", "person"], "keypoint_names": _KEYPOINTS}
+    elif classes != "-":
+        meta["categories"] = categories(classes)
+    options: dict[str, Any] = {}
+    for key, _, value in (item.partition("=") for item in more):
+        if key == "metrics":
+            title, _, figures = value.partition(":")
+            pairs = (figure.split("=") for figure in figures.split(","))
+            meta["_metrics"][title] = {name: float(number) for name, number in pairs}
+        elif key == "frames":
+            meta["min_temporal_size"] = int(value)
+        elif key == "license":
+            meta["license"] = _repository(value)
+        else:
+            number = float if key in ("mean", "std") else int
+            options[key] = tuple(map(number, value.split(",")))
     return Weights(f"{_ADDRESS}{file}.pth", partial(_preset, kind, **options), meta)
 
 

@@ -1,0 +1,356 @@
+"""Nested tensors of the jagged layout: all values in one tensor, offsets between the pieces.
+
+The shape is (batch, ..., j, ...): j is the dimension in which pieces differ (sizes.py). Functions
+of single elements run on the values; those that need pieces side by side fill them up first.
+"""
+
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nested.answering import Nested, made
+from flambeau.nested.sizes import size_of
+
+_BY_VECTORS = ("linear", "layer_norm", "rms_norm", "embedding")  # what else they take is dense
+
+
+def from_values(
+    values: Tensor, offsets: Tensor, lengths: Tensor | None = None, ragged: int = 1
+) -> "JaggedTensor":
+    """A jagged tensor over values, in their graph."""
+    out = made(JaggedTensor)
+    out._values, out._offsets, out._lengths, out._ragged_idx = values, offsets, lengths, ragged
+    return out
+
+
+class JaggedTensor(Nested):
+    """A batch of tensors that differ in one dimension."""
+
+    _values: Tensor
+    _offsets: Tensor
+    _lengths: Tensor | None
+    _ragged_idx: int
+
+    def _held(self) -> Tensor:
+        return self._values
+
+    layout = property(lambda self: flambeau.jagged)
+    ndim = property(lambda self: self._values.dim() + 1)
+
+    @property
+    def shape(self) -> Any:
+        sizes: list[Any] = [self._offsets.shape[0] - 1, *self._values.shape]
+        sizes[self._ragged_idx] = size_of(self._offsets)
+        return flambeau.Size(sizes)
+
+    @property
+    def grad(self) -> Any:
+        found = self._values.grad
+        return None if found is None else self.over(found)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        held: Any = self._values
+        held.grad = None if value is None else value._values
+
+    def requires_grad_(self, requires_grad: bool = True) -> "JaggedTensor":
+        self._values.requires_grad_(requires_grad)
+        return self
+
+    def retain_grad(self) -> None:
+        self._values.retain_grad()
+
+    def register_hook(self, hook: Any) -> Any:
+        return self._values.register_hook(lambda g: getattr(hook(self.over(g)), "_values", None))
+
+    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+        self._values.backward(None if gradient is None else gradient._values, *args, **kwargs)
+
+    def over(self, values: Tensor, ragged: int | None = None) -> "JaggedTensor":
+        """Other values between the same offsets."""
+        return from_values(
+            values, self._offsets, self._lengths, self._ragged_idx if ragged is None else ragged
+        )
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    def dim(self) -> int:
+        return self._values.dim() + 1
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self) -> int:
+        return self._values.numel()
+
+    def __len__(self) -> int:
+        return self._offsets.shape[0] - 1
+
+    def values(self) -> Tensor:
+        return self._values
+
+    def offsets(self) -> Tensor:
+        return self._offsets
+
+    def lengths(self) -> Tensor | None:
+        return self._lengths
+
+    def _counts(self) -> Tensor:
+        return self._offsets.diff() if self._lengths is None else self._lengths
+
+    @property
+    def _max_seqlen(self) -> int:
+        return int(self._counts().max())
+
+    @property
+    def _min_seqlen(self) -> int:
+        return int(self._counts().min())
+
+    def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
+        return self._lengths is None and self._ragged_idx == 1 and self._values.is_contiguous()
+
+    def unbind(self, dim: int = 0) -> tuple:
+        """The pieces, as views."""
+        if dim:
+            raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
+        axis = self._ragged_idx - 1
+        pairs = zip(self._offsets.tolist(), self._counts().tolist())
+        return tuple(self._values.narrow(axis, begin, count) for begin, count in pairs)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        text = f"NestedTensor(size={tuple(self.shape)}, offsets={self._offsets}"
+        grad = self.grad_fn
+        if grad is not None:
+            text += f", grad_fn=<{type(grad).__name__}>"
+        elif self.requires_grad:
+            text += ", requires_grad=True"
+        return f"{text}, contiguous={self.is_contiguous()})"
+
+    # -- side by side ------------------------------------------------------------------------------
+
+    def _places(self, longest: int) -> tuple[Tensor, Tensor]:
+        """(numbers of rows among the values, their places among rows that are filled up)."""
+        counts = self._counts().long()
+        batch = flambeau.arange(len(self)).repeat_interleave(counts)
+        within = flambeau.arange(batch.shape[0]) - (counts.cumsum(0) - counts)[batch]
+        return self._offsets[:-1].long()[batch] + within, batch * longest + within
+
+    def padded(self, padding: Any, longest: int | None = None) -> Tensor:
+        """(batch, longest, ...): pieces filled up, their differing dimension first."""
+        longest = self._max_seqlen if longest is None else longest
+        rows = self._values.movedim(self._ragged_idx - 1, 0)
+        source, goal = self._places(longest)
+        if source.shape[0] != rows.shape[0]:
+            rows = rows.index_select(0, source)
+        room = rows.new_full((len(self) * longest, *rows.shape[1:]), padding)
+        found = room.index_copy(0, goal, rows)
+        return found.reshape(len(self), longest, *rows.shape[1:])
+
+    def unpadded(self, t: Tensor) -> "JaggedTensor":
+        """The converse, for a tensor (batch, longest, ...); pieces are in front then."""
+        _, goal = self._places(t.shape[1])
+        rows = t.reshape(-1, *t.shape[2:]).index_select(0, goal)
+        if self._lengths is None:
+            return from_values(rows, self._offsets)
+        counts = self._counts()
+        return from_values(rows, flambeau.cat([counts.new_zeros(1), counts.cumsum(0)]))
+
+    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
+        """All pieces in one tensor, filled up to the longest (or to a size)."""
+        longest = None if output_size is None else output_size[self._ragged_idx]
+        found = self.padded(padding, longest)
+        return found.movedim(1, self._ragged_idx)
+
+    # -- functions ---------------------------------------------------------------------------------
+
+    def _operand(self, value: Any) -> Any:
+        """An argument as it meets the values."""
+        if isinstance(value, JaggedTensor):
+            if value._offsets is not self._offsets and not flambeau.equal(
+                value._offsets, self._offsets
+            ):
+                raise RuntimeError(
+                    "cannot call binary pointwise function with inputs of shapes "
+                    f"{tuple(self.shape)} and {tuple(value.shape)}"
+                )
+            return value._values
+        if not isinstance(value, Tensor) or value.dim() < self.dim():
+            return value
+        if value.shape[self._ragged_idx] != 1:
+            raise RuntimeError(
+                "a dense tensor meets a nested one only where its size is 1 along the jagged "
+                "dimension"
+            )
+        rows = value.squeeze(self._ragged_idx)
+        rows = rows.expand(len(self), *rows.shape[1:])
+        counts = self._offsets.diff()
+        return rows.repeat_interleave(counts, 0).movedim(0, self._ragged_idx - 1)
+
+    def local(self, func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        """Element by element, or vector by vector."""
+        by_vectors = name.removeprefix("functional_") in _BY_VECTORS
+        given = [
+            self._operand(a) if isinstance(a, Nested) or not (by_vectors or k > 1) else a
+            for k, a in enumerate(args)
+        ]
+        named = {k: self._operand(v) if isinstance(v, Nested) else v for k, v in kwargs.items()}
+        found = func(*given, **named)
+        if name.endswith("_") and not name.startswith("__"):
+            return args[0]
+        return self.over(found)
+
+    def _inner(self, dim: int, name: str) -> int:
+        """A dimension behind the batch that is not the jagged one, among the values'."""
+        dim %= self.dim()
+        if dim in (0, self._ragged_idx):
+            place = "dim=0" if dim == 0 else "ragged dim"
+            raise RuntimeError(f"{name}(): not supported for NestedTensor on {place}")
+        return dim - 1
+
+    def answer_transpose(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        one, two = sorted(d % self.dim() for d in args[1:])
+        if one == 0:
+            raise RuntimeError("Transpose is not supported on the batch dimension for jagged NT")
+        ragged = {one: two, two: one}.get(self._ragged_idx, self._ragged_idx)
+        return self.over(self._values.transpose(one - 1, two - 1), ragged)
+
+    def answer_unsqueeze(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = args[1] % (self.dim() + 1)
+        if dim == 0:
+            raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
+        ragged = self._ragged_idx + (dim <= self._ragged_idx)
+        return self.over(self._values.unsqueeze(dim - 1), ragged)
+
+    def answer_squeeze(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = self._inner(args[1], "squeeze")
+        found = self._values.squeeze(dim)
+        moved = found.dim() < self._values.dim() and dim + 1 < self._ragged_idx
+        return self.over(found, self._ragged_idx - moved)
+
+    def answer_unflatten(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = self._inner(args[1], "unflatten")
+        ragged = self._ragged_idx + (len(args[2]) - 1) * (dim + 1 < self._ragged_idx)
+        return self.over(self._values.unflatten(dim, args[2]), ragged)
+
+    def answer_flatten(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        begin = args[1] if len(args) > 1 else kwargs.get("start_dim", 0)
+        end = args[2] if len(args) > 2 else kwargs.get("end_dim", -1)
+        begin, end = begin % self.dim(), end % self.dim()
+        if begin == 0 or begin <= self._ragged_idx <= end:
+            raise RuntimeError("flatten(): not supported for NestedTensor on ragged dim")
+        return self.over(self._values.flatten(begin - 1, end - 1),
+                         self._ragged_idx - (end - begin) * (end < self._ragged_idx))  # fmt: skip
+
+    def _shaped(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        shape = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
+        inner = list(shape[1:])
+        own = size_of(self._offsets)
+        marks = [k for k, s in enumerate(inner) if s is own or s == -1]
+        if self._ragged_idx != 1 or not marks or marks[0] != 0:
+            raise RuntimeError(f"view(): cannot view shape {tuple(self.shape)} as {tuple(shape)}")
+        return self.over(self._values.reshape(self._values.shape[0], *inner[1:]))
+
+    answer_view = answer_reshape = _shaped
+
+    def answer_view_as(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        return self.over(self._values)
+
+    def answer_expand(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        return self.over(self._values)
+
+    def answer_chunk(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
+        return tuple(map(self.over, self._values.chunk(args[1], self._inner(dim, "chunk"))))
+
+    def answer_split(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
+        return tuple(map(self.over, self._values.split(args[1], self._inner(dim, "split"))))
+
+    def answer_narrow(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        return self.over(self._values.narrow(self._inner(args[1], "narrow"), *args[2:]))
+
+    def answer_cat(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = self._inner(kwargs.get("dim", args[1] if len(args) > 1 else 0), "cat")
+        return self.over(flambeau.cat([self._operand(t) for t in args[0]], dim))
+
+    def answer_softmax(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = (args[1] if len(args) > 1 else kwargs["dim"]) % self.dim()
+        if dim != self._ragged_idx:
+            return self.over(self._values.softmax(self._inner(dim, "softmax")))
+        found = self.unpadded(self.padded(float("-inf")).softmax(1))
+        return self.over(found._values.movedim(0, self._ragged_idx - 1))
+
+    def answer_matmul(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        a, b = args
+        if isinstance(a, JaggedTensor) and not isinstance(b, JaggedTensor) and b.dim() == 2:
+            if a._ragged_idx < a.dim() - 1:
+                return a.over(a._values @ b)
+        elif isinstance(a, JaggedTensor) and isinstance(b, JaggedTensor):
+            inside = a._ragged_idx == a.dim() - 1 and b._ragged_idx == b.dim() - 2
+            if inside:  # the jagged dimension is summed over
+                return a.to_padded_tensor(0.0) @ b.to_padded_tensor(0.0)
+        shapes = [tuple(t.shape) for t in (a, b)]
+        raise RuntimeError(
+            f"matmul(): not supported between inputs of shapes {shapes[0]} and {shapes[1]}"
+        )
+
+    answer_bmm = answer_matmul
+
+    def _reduced(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        name = func.__name__
+        dim = args[1] if len(args) > 1 else kwargs.pop("dim", None)
+        rest = dict(kwargs)
+        if len(args) > 2:
+            rest["keepdim"] = args[2]
+        if dim is None:
+            return func(self._values, **rest)
+        dims = [d % self.dim() for d in ((dim,) if isinstance(dim, int) else dim)]
+        if 0 in dims and self._ragged_idx not in dims:
+            raise RuntimeError(
+                f"{name}(): reducing along the batch dimension but not the ragged dimension is not "
+                "supported for nested tensors"
+            )
+        inner = [d - 1 for d in dims if d not in (0, self._ragged_idx)]
+        if self._ragged_idx not in dims:
+            out = func(self._values, inner[0] if len(inner) == 1 else inner, **rest)
+            lost = 0 if rest.get("keepdim") else sum(d < self._ragged_idx - 1 for d in inner)
+            return self.over(out, self._ragged_idx - lost)
+        if 0 in dims:
+            return func(self._values, [self._ragged_idx - 1, *inner], **rest)
+        return self._over_pieces(name, dims, rest.get("keepdim", False))
+
+    def _over_pieces(self, name: str, dims: list, keepdim: bool) -> Tensor:
+        """A reduction along the jagged dimension: what fills up changes nothing."""
+        fill = {"amax": -float("inf"), "amin": float("inf"), "prod": 1, "all": True}.get(name, 0)
+        t = self.to_padded_tensor(fill)
+        if name != "mean":
+            return getattr(t, name)(dims if len(dims) > 1 else dims[0], keepdim)
+        total = t.sum(dims, keepdim)
+        counts = self._counts().to(t.dtype).view(-1, *[1] * (total.dim() - 1))
+        others = 1
+        for d in dims:
+            others *= 1 if d == self._ragged_idx else t.shape[d]
+        return total / (counts * others)
+
+    answer_sum = answer_mean = answer_amax = answer_amin = answer_prod = _reduced
+    answer_max = answer_min = answer_any = answer_all = _reduced
+
+    def answer_scaled_dot_product_attention(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Attention of (batch, heads, j, width): pieces filled up, with a mask."""
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+        given = {**dict(zip(names, args)), **kwargs}
+        query, key, value = (given.pop(n) for n in ("query", "key", "value"))
+        if query._ragged_idx != 2:
+            raise RuntimeError(
+                "scaled_dot_product_attention takes nested tensors of (batch, heads, jagged, width)"
+            )
+        if given.pop("attn_mask", None) is not None:
+            raise RuntimeError("Masks are not yet supported!")
+        q, k, v = (t.to_padded_tensor(0.0) for t in (query, key, value))
+        there = flambeau.arange(k.shape[2]) < key._counts().unsqueeze(1)
+        mask = there[:, None, None, :]
+        if given.pop("is_causal", False):
+            mask = mask & flambeau.ones(q.shape[2], k.shape[2], dtype=flambeau.bool).tril()
+        out = func(q, k, v, attn_mask=mask, **given)
+        found = query.unpadded(out.movedim(2, 1))
+        return query.over(found._values.movedim(0, 1))
