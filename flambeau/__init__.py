@@ -148,6 +148,7 @@ _ELSEWHERE = {
     "Event": "accelerator.events",
     "Stream": "accelerator.events",
     "get_device_module": "accelerator",
+    "_scaled_mm": "eager.float8",
     "cond": "_higher_order_ops",
     "GradScaler": "amp",
     "ScriptFunction": "jit",

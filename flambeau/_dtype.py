@@ -1,7 +1,7 @@
 """dtypes, the promotion lattice, finfo and iinfo.
 
-A dtype is one of fifteen objects, or a name for something rarer. `code` is the compiler's short
-name for it (f32, bf16, c64, ...),
+A dtype is one of fifteen objects, a float of eight bits, or a name for something rarer. `code` is
+the compiler's short name for it (f32, bf16, c64, ...),
 `category` its place among bool < integer < floating < complex, which decides promotion;
 `scalar_name` and `cpp_name` are what PyTorch calls it in its messages.
 """
@@ -141,12 +141,26 @@ def _quantized(name, scalar_name, integers):
     return self
 
 
-_EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-WITHOUT_KERNELS = {
-    name: _without_kernels(name, name.capitalize())
-    for name in (*_EIGHT_BITS, "float8_e8m0fnu", "float4_e2m1fn_x2")
+def _float8(name):
+    """A float of eight bits; kernels read and write it as a float32 (codegen/float8.py)."""
+    self = object.__new__(dtype)
+    self.name, self.code, self.itemsize, self.category = name, "f8" + name[6:], 1, FLOATING
+    self.is_signed = name != "float8_e8m0fnu"
+    self.scalar_name, self.cpp_name = name.capitalize(), f"c10::{name.capitalize()}"
+    self.numpy_name, self.rank = "uint8", len(ALL)
+    return self
+
+
+FLOAT8 = {
+    name: _float8(name)
+    for name in ("float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split())
 }
-WITHOUT_KERNELS["complex32"] = _without_kernels("complex32", "ComplexHalf", 4, COMPLEX)
+BY_CODE |= {d.code: d for d in FLOAT8.values()}
+WITHOUT_KERNELS = {
+    **FLOAT8,
+    "float4_e2m1fn_x2": _without_kernels("float4_e2m1fn_x2", "Float4_e2m1fn_x2"),
+    "complex32": _without_kernels("complex32", "ComplexHalf", 4, COMPLEX),
+}
 # quantized dtype -> that of its integers; the last two hold several to a byte
 QUANTIZED = {
     _quantized("qint8", "QInt8", int8): int8,
@@ -166,6 +180,7 @@ ALIASES = {
     "long": int64,
     "cfloat": complex64,
     "cdouble": complex128,
+    "chalf": WITHOUT_KERNELS["complex32"],
 }
 
 _WIDE_UNSIGNED = {uint16, uint32, uint64}
@@ -174,6 +189,11 @@ _WIDE_UNSIGNED = {uint16, uint32, uint64}
 def _promote(a, b):
     if a is b:
         return a
+    if a.name in FLOAT8 or b.name in FLOAT8:
+        raise RuntimeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{a.scalar_name} and {b.scalar_name}"
+        )
     if _WIDE_UNSIGNED & {a, b} and FLOATING not in (a.category, b.category):
         raise RuntimeError(
             "Promotion for uint16, uint32, uint64 types is not supported, "
@@ -246,7 +266,7 @@ def set_default_dtype(d):
         )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    if isinstance(d, NamedOnly):
+    if isinstance(d, NamedOnly) or d.name in FLOAT8:
         raise TypeError(f"couldn't find storage object {d.scalar_name}Storage")
     if d is not Defaults.dtype:
         Defaults.dtype = d
@@ -310,7 +330,7 @@ _FLOAT_FACTS = {  # bits, mantissa bits, largest, smallest normal
     "float8_e5m2fnuz": (8, 3, 57344.0, 2.0**-15),  # PyTorch tells an eps of 2**-3, so here, too
 }
 _RESOLUTION = {"float64": 1e-15, "float32": 1e-6, "float16": 1e-3, "bfloat16": 0.01}
-_RESOLUTION |= dict.fromkeys(_EIGHT_BITS, 1.0)
+_RESOLUTION |= dict.fromkeys([n for n in FLOAT8 if n != "float8_e8m0fnu"], 1.0)
 
 
 class finfo:

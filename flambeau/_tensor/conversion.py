@@ -133,6 +133,7 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
 
 
 TYPE_NAMES = {f"torch.{d.scalar_name}Tensor": d for d in _dtype.ALL if not d.is_complex}
+TYPE_NAMES |= {f"torch.{d.scalar_name}Tensor": d for d in _dtype.FLOAT8.values()}
 
 
 @method

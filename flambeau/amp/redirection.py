@@ -105,8 +105,9 @@ def _kind(args, kwargs):
     """The kind of device whose autocast a call is under: that of its first tensor."""
     stands = state.me.stands
     for t in _tensors([*args, *kwargs.values()]):
-        if t._layout.ndim or t._layout.device.type != "cpu":
-            return stands.get(t._layout.device.type)
+        where = t._layout.device if type(t) is Tensor else t.device  # a transform hides it
+        if t._layout.ndim or where.type != "cpu":
+            return stands.get(where.type)
     return "cpu"
 
 
@@ -128,10 +129,11 @@ def _policies_of(place):
 
 def _eligible(t):
     layout = t._layout
+    where = layout.device if type(t) is Tensor else t.device
     return (
         layout.dtype.is_floating_point
         and layout.dtype is not _dtype.float64
-        and state.me.stands.get(layout.device.type) == state.me.kind
+        and state.me.stands.get(where.type) == state.me.kind
     )
 
 

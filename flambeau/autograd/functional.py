@@ -421,10 +421,11 @@ def hessian(
         _require_history(_as_tuple(out, _OUTPUTS, "hessian")[1], "outputs", strict)
         return _single_number(out, "hessian").squeeze()
 
+    is_forward = outer_jacobian_strategy == "forward-mode"  # then args are duals without history
+
     def gradient(*args):
-        if outer_jacobian_strategy == "forward-mode":
-            args = tuple(a.requires_grad_() for a in args)
-        found = jacobian(scalar, args, create_graph=True)
+        at = [a.requires_grad_() for a in args] if is_forward else args
+        found = jacobian(scalar, tuple(at), create_graph=True)
         _require_history(found, "jacobian", strict)
         return found
 

@@ -6,7 +6,7 @@ types, booleans and complex numbers look different on the two sides. Shared by a
 and threads are the business of `llvm_cpu.py` and the templates.
 """
 
-from flambeau.codegen import scalar
+from flambeau.codegen import float8, scalar
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import (
     I1,
@@ -280,6 +280,8 @@ def from_memory(fn, raw, dtype):
     w = width_of(raw.type)
     if dtype == "bool":
         return raw != 0
+    if dtype in float8.IS_FLOAT8:
+        return float8.read(fn, raw, dtype)
     if dtype == "bf16":
         wide = fn.convert("zext", raw, vector("i32", w)) << 16
         return fn.convert("bitcast", wide, vector("float", w))
@@ -295,6 +297,8 @@ def to_memory(fn, value, dtype):
     w = width_of(value.type)
     if dtype == "bool":
         return fn.convert("zext", value, vector("i8", w))
+    if dtype in float8.IS_FLOAT8:
+        return float8.written(fn, value, dtype)
     if dtype == "bf16" and current().gpu == "ptx":
         half = fn.convert("fptrunc", value, vector("bfloat", w))
         return fn.convert("bitcast", half, vector("i16", w))

@@ -111,18 +111,11 @@ def _projected(t, weight, bias):
     return found if bias is None else found + bias
 
 
-@composite("rnn_layer_backward", variants="")
-def _rnn_layer_backward(
-    g_output: OptionalTensor, g_hidden: OptionalTensor, g_cell: OptionalTensor,
-    input, hidden, cell: OptionalTensor, w_ih, w_hh,
-    b_ih: OptionalTensor, b_hh: OptionalTensor, w_hr: OptionalTensor,
-    saved: Tensors, kind: str, batch_sizes: object, reverse: bool, needs: object,
-):  # fmt: skip
-    """Gradients of a layer, step by step on tensors: a second derivative goes through all of it."""
-    rule = CELLS[kind]
-    steps = steps_of(batch_sizes, reverse)
+def _stepped(input, hidden, cell, weights, rule, steps):
+    """(what each step met and made, what each shows, last hidden and cell state), on tensors."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
     h, c = hidden, cell
-    trace = []
+    trace, outputs = [], []
     for start, rows in steps:
         x = input[start : start + rows]
         before = h[:rows], None if c is None else c[:rows]
@@ -135,8 +128,31 @@ def _rnn_layer_backward(
         kept, after = rule.forward(x_parts, h_parts, before)
         shown = after[0] if w_hr is None else after[0] @ w_hr.t()
         trace.append((x, before, kept, h_parts, after))
+        outputs.append(shown)
         h = _joined(h, rows, shown)
         c = c if after[1] is None else _joined(c, rows, after[1])
+    return trace, outputs, h, c
+
+
+def layer_on_tensors(input, hidden, cell, w_ih, w_hh, b_ih, b_hh, w_hr, kind, batch_sizes, reverse):
+    """`_rnn_layer` in other ops: rows of output and the last states."""
+    steps, weights = steps_of(batch_sizes, reverse), (w_ih, w_hh, b_ih, b_hh, w_hr)
+    _, outputs, h, c = _stepped(input, hidden, cell, weights, CELLS[kind], steps)
+    return public("cat")(outputs[::-1] if reverse else outputs), h, c
+
+
+@composite("rnn_layer_backward", variants="")
+def _rnn_layer_backward(
+    g_output: OptionalTensor, g_hidden: OptionalTensor, g_cell: OptionalTensor,
+    input, hidden, cell: OptionalTensor, w_ih, w_hh,
+    b_ih: OptionalTensor, b_hh: OptionalTensor, w_hr: OptionalTensor,
+    saved: Tensors, kind: str, batch_sizes: object, reverse: bool, needs: object,
+):  # fmt: skip
+    """Gradients of a layer, step by step on tensors: a second derivative goes through all of it."""
+    rule = CELLS[kind]
+    steps = steps_of(batch_sizes, reverse)
+    weights = w_ih, w_hh, b_ih, b_hh, w_hr
+    trace, _, h, c = _stepped(input, hidden, cell, weights, rule, steps)
     g_h = public("zeros_like")(h) if g_hidden is None else g_hidden
     g_c = None if c is None else public("zeros_like")(c) if g_cell is None else g_cell
     g_input: list = [None] * len(steps)

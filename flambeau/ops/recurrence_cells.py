@@ -40,6 +40,12 @@ def _step_gradients(raw_gs, x_gates, h_gates, hidden, cell, kind, needs):
     return _rnn_step_backward(raw_gs[0], g_cell, x_gates, h_gates, hidden, cell, kind, needs)
 
 
+def step_on_tensors(x_gates, h_gates, hidden, cell, kind):
+    """`_rnn_step` in other ops."""
+    _, (hidden, cell), _ = _stepped(CELLS[kind], x_gates, h_gates, hidden, cell)
+    return hidden, cell
+
+
 @template("rnn_step", variants="", outputs=2, joint_grad=_step_gradients, node="RnnStepBackward0")
 def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
     """(hidden, cell) after a step; without cells the second is empty."""

@@ -13,7 +13,9 @@ GROUPS = {t: "bool int float complex".split()[t.category] for t in d.ALL}
 GROUPS |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
 GROUPS |= dict.fromkeys((d.float16, d.bfloat16), "half")
 GROUPS |= dict.fromkeys(d.QUANTIZED, "quantized")
+GROUPS |= dict.fromkeys(d.FLOAT8.values(), "float8")
 
+_OF_FLOAT8 = frozenset("abs mul eq ne where isnan isinf isfinite".split())  # PyTorch has these
 INTEGRAL = "bool int wide"
 FLOATING = "half float"
 
@@ -31,7 +33,7 @@ def refuses(name, groups, **instead):
         if group in instead:
             kind, text = instead[group]
             raise kind(text)
-        if group in refused:
+        if group in refused or (group == "float8" and op.name not in _OF_FLOAT8):
             raise errors.not_implemented(name, compute)
 
     return check

@@ -302,6 +302,7 @@ ALLOWED = {
     "_codecs.encode": encode,
 }
 ALLOWED.update({f"torch.{d.name}": d for d in _dtype.ALL})
+ALLOWED.update({f"torch.{d.name}": d for d in _dtype.FLOAT8.values()})
 ALLOWED.update({f"torch.{d.name}": d for d in _dtype.QUANTIZED})
 ALLOWED.update({f"torch.{name}": scheme for name, scheme in _qscheme.ALL.items()})
 ALLOWED.update({f"torch.{kind.name}": kind for kind in KINDS.values()})

@@ -7,6 +7,7 @@ batching_places.py.
 """
 
 from flambeau._layout import dense_layout
+from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor
 from flambeau.ops.table import TABLE, public
 from flambeau.transforms import batching_places, batching_products  # noqa: F401  register theirs
@@ -128,7 +129,8 @@ def _block_diag(level, op, bound):
 
 @batches("clone")
 def _clone(level, op, bound):
-    return bound["input"]._value.clone()
+    dense = bound["memory_format"] is contiguous_format
+    return bound["input"]._value.clone(memory_format=contiguous_format if dense else None)
 
 
 @batches("_to_copy")

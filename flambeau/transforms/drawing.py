@@ -4,12 +4,7 @@ from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
-from flambeau.ops.dropout import (
-    SELU_FLOOR,
-    alpha_dropout_with_mask,
-    alpha_factor,
-    dropout_with_mask,
-)
+from flambeau.ops.dropout import SELU_FLOOR, alpha_factor, native_dropout
 from flambeau.ops.table import public
 from flambeau.transforms.batching import TEMPLATES, BatchLevel, changed
 from flambeau.transforms.handling import ROW_RULES, UNWRAPPED, rule
@@ -35,7 +30,7 @@ _IN_PLACE = (
 ).split()
 _ROWS = (
     "bernoulli poisson binomial _standard_gamma _sample_dirichlet multinomial native_dropout "
-    "dropout_with_mask alpha_dropout_with_mask rrelu_with_noise"
+    "rrelu_with_noise"
 ).split()
 
 
@@ -178,7 +173,7 @@ def _row(level, op, bound):
     _check(level)
     first = op.params[0].name
     if level.randomness == "same":
-        if op.name in ("bernoulli", "poisson", "binomial", "multinomial"):
+        if op.name != "native_dropout":
             raise RuntimeError(_SAME)
         return _same_for_all(level, op, bound)
     new = {
@@ -194,16 +189,10 @@ def _row(level, op, bound):
 
 
 def _same_for_all(level, op, bound):
-    """Each sample from the same numbers."""
-    first = op.params[0].name
-    one = {n: v._value[0] if level.is_batched(v) else level.plain(v) for n, v in bound.items()}
-    mask = creation.empty_like(one[first].detach()).bernoulli_(1 - bound["p"]) != 0
-    scale = alpha_factor(bound["p"]) if "alpha" in op.name else 1 / (1 - bound["p"])
-    value = level.front(bound[first])
-    out = value * (mask * scale)
-    if "alpha" in op.name:
-        out = out + (mask.to(value.dtype) - 1 + bound["p"]) * (SELU_FLOOR * scale)
-    return out, mask.expand(value.shape)
+    """Dropout of each sample by the same mask."""
+    value, p = level.front(bound["input"]), bound["p"]
+    mask = creation.empty_like(value[0].detach()).bernoulli_(1 - p) != 0
+    return value * (mask / (1 - p)), mask.expand(value.shape)
 
 
 TEMPLATES.update(dict.fromkeys(_ROWS, _row))
@@ -226,7 +215,7 @@ def _dropout(by_channel):
         if p == 1:
             return input * 0
         if not by_channel:
-            return dropout_with_mask(input, p)[0]
+            return native_dropout(input, p, True)[0]
         return input * (_noise(input, p, True) / (1 - p))
 
     return rule
@@ -239,9 +228,7 @@ def _alpha_dropout(by_channel):
             return input
         if p == 1:
             return input * 0
-        if not by_channel:
-            return alpha_dropout_with_mask(input, p)[0]
-        kept, factor = _noise(input, p, True), alpha_factor(p)
+        kept, factor = _noise(input, p, by_channel), alpha_factor(p)
         floor = (kept - 1) * (SELU_FLOOR * factor) + SELU_FLOOR * factor * p
         return input * (kept * factor) + floor
 

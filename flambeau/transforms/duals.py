@@ -67,9 +67,11 @@ class DualLevel(Level):
         tangents = {n: t for n, t in tangents.items() if t is not None}
         if not tangents or not modes_forward.on:
             return mapped(self.lift, result)
+        if not any(_can_move(o) for o in outs):
+            return mapped(self.lift, result)
         moved = tangents_of(op, primals, tangents, outs)
         wrapped = [
-            self.dual(o, t) if isinstance(o, Tensor) else o
+            self.dual(o, t if _can_move(o) else None) if isinstance(o, Tensor) else o
             for o, t in zip(outs, moved, strict=True)
         ]
         if isinstance(result, Tensor):
@@ -130,6 +132,11 @@ class DualLevel(Level):
             return f"{t._value!r}"
         inside = textwrap.indent(repr(t._value), "    ")
         return f"GradTrackingTensor(lvl={depth(self)}, value=\n{inside}\n)"
+
+
+def _can_move(out):
+    """Integers and truths do not."""
+    return isinstance(out, Tensor) and out._layout.dtype.category >= 2
 
 
 class ForwardLevel(DualLevel):

@@ -16,6 +16,8 @@ from flambeau.eager.binding import bind
 from flambeau.eager.methods import INPLACE
 from flambeau.interposing import Name, Place
 from flambeau.interposing.dispatching import _on_tensors
+from flambeau.ops.recurrence import layer_on_tensors
+from flambeau.ops.recurrence_cells import step_on_tensors
 from flambeau.ops.table import TABLE
 from flambeau.transforms import history
 from flambeau.transforms.levels import (
@@ -183,4 +185,9 @@ def _mark_views(op, bound, result):
                 mark_view(out, input, kind)
 
 
+# kernels of whole layers: inside of a transform they are what they stand for, step by step
+ROW_RULES |= {
+    "_rnn_layer": lambda level, bound: layer_on_tensors(**bound),
+    "_rnn_step": lambda level, bound: step_on_tensors(**bound),
+}
 HANDLERS += [_Transforming(), _on_tensors]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from flambeau import _device
+from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.eager.methods import function
@@ -125,7 +126,9 @@ def _contiguous(level, place, args, kwargs):
     t = args[0]
     if not is_at(t, level):
         return place.copy(*args, **kwargs)
-    return t if t.is_contiguous() else function("clone")(t)
+    if t.is_contiguous():
+        return t
+    return function("clone")(t, memory_format=contiguous_format)
 
 
 # -- numbers and other data ------------------------------------------------------------------------

@@ -53,8 +53,6 @@ def test_vmap_is_a_loop(name):
     for dims in placings(len(samples[0])):
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # none of these runs one by one
-            if name == "lstm":
-                warnings.simplefilter("ignore")
             close(*batched(function, samples, dims))
 
 

@@ -247,6 +247,14 @@ def test_randomness():
         drawn = vmap(torch.rand_like, randomness=randomness)(rows)
         assert torch.equal(drawn[0], drawn[1]) == alike
     close(vmap(lambda a: F.dropout(a, training=False))(rows), rows)
+    slopes = vmap(grad(lambda a: F.dropout(a).sum()), randomness="different")(rows)
+    assert set(slopes.flatten().tolist()) == {0.0, 2.0}
+    value, moved = jvp(lambda a: F.dropout(a), (rows,), (rows,))
+    close(value, moved)
+    channels = vmap(lambda a: F.dropout2d(a), randomness="different")(torch.ones(3, 2, 8, 4, 4))
+    assert (channels.amax((-1, -2)) == channels.amin((-1, -2))).all()
+    selu = vmap(lambda a: F.alpha_dropout(a, training=True), randomness="different")(rows)
+    assert len(set(selu.flatten().tolist())) == 2
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -452,6 +460,24 @@ def test_casts_and_new_tensors(x):
     close(vmap(f)(x), torch.stack([f(a) for a in x]), 1e-6)
     mixed = vmap(lambda a, s: a + s)(torch.ones(3, 4), torch.ones(3, dtype=torch.float64))
     assert mixed.dtype is torch.float32  # numbers do not widen, whether there are many or not
+
+
+def test_what_is_no_number_of_the_kind_that_moves(x):
+    moved = jvp(lambda a: a.long().double() + a, (x,), (x,))[1]
+    close(moved, x)
+    value, moved = jvp(lambda a: (a > 0, a.argmax(), a), (x,), (x,))
+    assert value[0].dtype is torch.bool and not moved[0].any()
+
+
+def test_autocast(x):
+    rows = x.float().unsqueeze(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert vmap(lambda a: a @ a.T)(rows).dtype is torch.bfloat16
+        assert jvp(lambda a: a @ a.mT, (rows,), (rows,))[1].dtype is torch.bfloat16
+
+
+def test_contiguous(x):
+    close(vmap(lambda a: a.T.contiguous().view(-1))(x.reshape(3, 2, 2)), x[:, [0, 2, 1, 3]])
 
 
 def test_functionalize_and_rearrange(x):

@@ -145,6 +145,16 @@ LAYERS = {
     "gelu": (F.gelu, [(2, 3)]),
     "relu": (F.relu, [(2, 3)]),
     "normalize": (lambda a: F.normalize(a), [(2, 3)]),
+    "gru": (
+        lambda a, h, w, u, b: torch.gru(
+            a, h, [w, u, b, b], True, 1, 0.0, False, False, False
+        )[0],
+        [(2, 1, 3), (1, 1, 2), (6, 3), (6, 2), (6,)],
+    ),
+    "lstm_cell": (
+        lambda a, h, w, u: torch.lstm_cell(a, (h, h * 0.5), w, u)[1],
+        [(2, 3), (2, 2), (8, 3), (8, 2)],
+    ),
     "lstm": (
         lambda a, h, w, u: torch.lstm(
             a, (h, h * 0.5), [w, u], False, 1, 0.0, False, False, False
