@@ -36,7 +36,7 @@ class FlowDataset(VisionDataset):
         loader: Callable[[str], Any] = default_loader,
     ) -> None:
         super().__init__(root=root)
-        self.transforms = transforms
+        self.transforms: Any = transforms
         self._flow_list: list[str] = []
         self._image_list: list[list[str]] = []
         self._loader = loader

@@ -58,7 +58,7 @@ class Omniglot(Fetched):
             ]
             for number, name in enumerate(self._characters)
         ]
-        self._flat_character_images = sum(self._character_images, [])
+        self._flat_character_images = [pair for images in self._character_images for pair in images]
         self.loader = loader
 
     def __len__(self) -> int:
