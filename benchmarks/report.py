@@ -2,7 +2,8 @@
 
 Usage: python benchmarks/report.py [--threads 1,2] [--only PATTERN] [--seconds 1] [--output FILE]
 
-`--only` limits the ops; with it the page is not written unless `--output` says where. What people
+`--only` limits the ops, `--vector-bits 256` makes both packages use narrower vectors; with either
+the page is not written unless `--output` says where. What people
 write under the heading "Notes" of an existing page stays.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import halves
 import heavy
 import loading
 import ops
@@ -141,6 +143,13 @@ def main() -> None:
     rows = table(timing.HEADER, [*map(timing.cells, found)])
     sections.append("\n\n".join([title, words, rows, agreement]))
     print()
+    chosen = timing.select(halves.CASES, options.only)
+    found = list(timing.run_cases(chosen, options.threads, options.seconds))
+    results += found
+    rows = table(timing.HEADER, [*map(timing.cells, found)])
+    words = "`python benchmarks/halves.py` makes this table alone."
+    sections.append(f"## bfloat16\n\n{words}\n\n{rows}")
+    print()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch announces the end of its quantization
         lines = quantized.rows(options)
@@ -166,7 +175,8 @@ def main() -> None:
         met=sum(verdicts),
         count=len(verdicts),
     )
-    output = options.output or (None if options.only else PAGE)
+    other = options.only or options.vector_bits
+    output = options.output or (None if other else PAGE)
     if output is not None:
         _, heading, notes = (output.read_text() if output.exists() else "").partition(NOTES)
         output.write_text("\n".join([introduction, "\n\n".join(sections), heading + notes]))

@@ -10,7 +10,7 @@ turned in square tiles. Sizes and strides are run-time words of the launch descr
 from typing import NamedTuple
 
 from flambeau.codegen import scalar
-from flambeau.codegen.llvm import Emitter, load_element, store_element
+from flambeau.codegen.llvm import Emitter, load_element, masks_are_cheap, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
@@ -184,9 +184,10 @@ class PointwiseBody:
         last = fn.min(first + per_chunk, rows)
         if any(access == "t" for _, access in self.operands):
             return self._tiled_rows(first, last, sizes, begin, end)
+        cuts = self._cuts(begin, end)
         with fn.loop(first, last) as row:
             bases, coordinates = self._row_bases(row, sizes)
-            self._row(bases, begin, end, coordinates)
+            self._row(bases, begin, end, coordinates, cuts)
 
     def _tiled_rows(self, first, last, sizes, begin, end):
         """Rows in blocks of a vector's width where a block fits, one by one elsewhere."""
@@ -263,27 +264,44 @@ class PointwiseBody:
             bases.append(base)
         return bases, coordinates
 
-    def _row(self, bases, begin, end, coordinates):
+    def _cuts(self, begin, end):
+        """Where turns of several vectors and whole vectors end, and the mask of what is left.
+
+        They are the same for all rows: short ones would spend more on them than on their elements.
+        """
         fn, w = self.fn, self.width
-        # no more than the vector loop needs; the rest (fewer than w elements) goes through a mask
-        whole = begin + (((end - begin) / w) * w)
+        wide, whole = w * self._unroll(), begin + (((end - begin) / w) * w)
+        start = begin + (((end - begin) / wide) * wide) if wide > w else begin
+        if w == 1:
+            return start, whole, None
+        left = fn.splat(fn.convert("trunc", end - whole, "i32"), w)
+        lanes = fn.iota(vector("i32", w))
+        return start, whole, fn.pure(f"icmp ult {lanes}, {left.name}", vector(I1, w))
+
+    def _row(self, bases, begin, end, coordinates, cuts=None):
+        fn, w = self.fn, self.width
+        start, whole, mask = cuts or self._cuts(begin, end)
         unroll = self._unroll()
-        start = begin
         if unroll > 1:
-            wide = w * unroll
-            start = begin + (((end - begin) / wide) * wide)
-            with fn.loop(begin, start, wide) as i:
+            with fn.loop(begin, start, w * unroll) as i:
                 for k in range(unroll):
                     self._step(bases, i + k * w, None, coordinates)
         with fn.loop(start, whole, w) as i:
             self._step(bases, i, None, coordinates)
         if w == 1:
             return
-        with fn.when(whole < end):
-            left = fn.convert("trunc", end - whole, "i32")
-            lanes = fn.iota(vector("i32", w))
-            mask = fn.pure(f"icmp ult {lanes}, {fn.splat(left, w).name}", vector(I1, w))
+        if self.nest.rank and not masks_are_cheap() and is_cheap(self.nest):
+            self._one_by_one(bases, whole, end, coordinates)
+            return
+        with fn.when(whole < end):  # fewer than w elements go through a mask
             self._step(bases, whole, mask, coordinates)
+
+    def _one_by_one(self, bases, begin, end, coordinates):
+        """The rest of a row where a masked store costs more than some plain ones."""
+        wide, self.width = self.width, 1
+        with self.fn.loop(begin, end) as i:
+            self._step(bases, i, None, coordinates)
+        self.width = wide
 
     def _unroll(self):
         """Vectors per turn of the loop: a few for cheap bodies, one for long ones."""

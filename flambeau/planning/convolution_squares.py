@@ -13,6 +13,7 @@ from flambeau.planning.convolutions import (
     describe,
     enough,
     even,
+    fitted,
     pitch,
     put_images,
     registers,
@@ -23,7 +24,7 @@ from flambeau.runtime.cpu import packed
 
 LEAST_SQUARES = 96  # below that, spreading the weights costs more than it saves
 LEAST_CHANNELS = 16
-SQUARES = 112  # squares of a block
+SQUARES = 112  # squares of a block, with a cache of a megabyte
 WEIGHT_SQUARES = 208  # the same for weight gradients, whose sums are loaded and stored per block
 WEIGHT_BYTES = 1 << 22  # of spread gradients
 ROWS = 64  # rows of sums between products and gathering
@@ -66,7 +67,7 @@ def square_plan(g, code, backward, biased):
     squares = n * high * wide
     few, small = enough(16 * squares * rows * depth)
     wanted = few if small else 4
-    block = _block(squares, width, SQUARES * 4 // size, 8 if small else 4)
+    block = _block(squares, width, fitted(SQUARES) * 4 // size, 8 if small else 4)
     blocks = -(-squares // block)
     parts = 1
     if blocks < wanted:

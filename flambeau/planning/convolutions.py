@@ -22,13 +22,17 @@ from flambeau.codegen.descriptions import (
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.processor import second_level
 from flambeau.runtime.stacks import alone
 from flambeau.runtime.threads import MANY, planned
 
-PANEL = 288  # rows of a panel: long sums keep the register tiles busy
-PIXELS = 384  # columns of a panel, so that it stays in the second-level cache
+# The panel of patches has to stay in the second-level cache, beside sums and the next weights: it
+# gets 27/64 of it. For a cache of S elements, passes over sums and over weights cost least at
+# sqrt(2 S) rows; fewer are nearly as good, and leave more columns to each tile.
+PANEL = 288  # rows of a panel
+PIXELS = 384  # columns, with a cache of a megabyte
 FEW = 8  # chunks that are enough to keep some threads busy
-WEIGHT_PIXELS = 288  # the same for weight gradients
+WEIGHT_PIXELS = 288  # the same for weight gradients, which have their other operand there, too
 WORDS = len(Convolution._fields)
 BLANK = blank_of(Convolution)
 
@@ -85,6 +89,14 @@ def _multiplies_pairs(code):
     from flambeau.codegen.templates import tiles
 
     return tiles.pairs(code)
+
+
+def fitted(columns):
+    """Columns of a panel that suit a megabyte of cache, for the cache that there is.
+
+    Larger caches leave room for other things: there are chunks enough for many cores then.
+    """
+    return max(48, columns * min(second_level(), 1 << 20) >> 20)
 
 
 def enough(work):
@@ -243,10 +255,11 @@ def pattern_of(code, channels, rows, kernel, stride, padding, dilation, groups, 
             depth, most = max(depth, block[1] * block[3]), max(most, block[3])
     tables = packed(all_taps), packed(all_blocks)
     step = 3 * registers(code)[0]
-    pixels = max(step, PIXELS * PANEL // max(PANEL, depth) * 4 // size // step * step)
+    pixels = fitted(PIXELS) * PANEL // max(PANEL, depth) * 4 // size // step * step
     work = rows * inner * total
     return Pattern(
-        size, rows, inner, weights, found, depth, most, *tables, strips, pixels, work, summed
+        size, rows, inner, weights, found, depth, most, *tables, strips, max(step, pixels), work,
+        summed,
     )  # fmt: skip
 
 
@@ -411,7 +424,7 @@ def weight_plan(g, code, biased, paired=False):
     (phase,), groups, (n, _, out_d, out_h, out_w) = pattern.phases, g.groups, g.y_shape
     pixels = n * out_d * out_h * out_w
     item = 2 if paired else pattern.size
-    block = min(WEIGHT_PIXELS * 4 // item, up(pixels, width))
+    block = min(up(fitted(WEIGHT_PIXELS) * 4 // item, width), up(pixels, width))
     k_parts = max(1, min(phase.blocks_count, FEW, pattern.inner * len(phase.taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // groups)))
     pixel_parts = even(min(-(-pixels // block) // 2, -(-_shares(pattern) // (k_parts * groups))))

@@ -30,6 +30,12 @@ def _read(entry: str, name: str) -> str:
 
 
 @lru_cache(1)
+def second_level() -> int:
+    """Bytes of the cache that belongs to a core, or nearly so; a usual size where nobody says."""
+    return sizes().get(2, 1 << 20)
+
+
+@lru_cache(1)
 def near() -> int:
     """Bytes that can be read again and again, in any order, without much waiting.
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.eager import convolution
+from flambeau.eager.plans import Plans
+from flambeau.planning import convolutions
 from flambeau.planning.convolutions import multiplies_pairs
 from tests.ops.convolution_cases import CASES, C, T, names
 from tests.ops.test_convolution import run, threads
@@ -60,6 +63,33 @@ def test_exact_with_channels_last(case, rng):
 
     for ours, exact in zip(results(case, given, g, last), wanted):
         assert torch.equal(ours, exact.bfloat16())
+
+
+def forget_plans(monkeypatch):
+    for name in ("FORWARD", "TO_INPUT", "TO_WEIGHT"):
+        plans = getattr(convolution, name)
+        monkeypatch.setattr(convolution, name, Plans(plans.make, by_default=False))
+    for kept in (convolutions.pattern_of, convolutions._product_frame, convolutions._weight_frame):
+        kept.cache_clear()
+
+
+@pytest.mark.parametrize("code", ["bfloat16", "float32"])
+def test_caches_of_other_sizes(rng, monkeypatch, code):
+    """Small panels change no exact sum; a large cache asks for no larger ones."""
+    strided = C((2, 20, 17, 19), (18, 20, 3, 3), padding=1, stride=2)
+    for case in (strided, C((2, 20, 27, 29), (18, 20, 3, 3), padding=1)):
+        given = [integers(rng, shape) for shape in (case.x, case.w, (case.bias,))]
+        given = [t.to(getattr(torch, code)) for t in given]
+        g = integers(rng, tuple(run(case, *given).shape))
+        wanted = results(case, given, g)
+        for size in (1 << 17, 1 << 19, 1 << 22):
+            with monkeypatch.context() as patch:
+                patch.setattr(convolutions, "second_level", lambda size=size: size)
+                forget_plans(patch)
+                for ours, exact in zip(results(case, given, g), wanted):
+                    assert torch.equal(ours, exact)
+            forget_plans(monkeypatch)
+    assert convolutions.fitted(384) <= 384
 
 
 def test_infinity_stays_where_it_is(rng):

@@ -332,7 +332,7 @@ class RowProgram(_Program):
         fn = self.fn
         low, high = part * self.piece, part * self.piece + self.piece
         unroll = (
-            256 // current().vector_bytes
+            4
             if self.n_state == 1 and self.shape.source == "elements" and self.r.input[0] != "c"
             else 2
         )
@@ -376,23 +376,27 @@ class RowProgram(_Program):
         self.rest(bases, whole, high, base_index, cells)
 
     def long_run(self, count, bases, low, high):
-        """A long run: each of `count` states walks a stretch of its own.
+        """A long run: some of `count` states, 64 bytes of vectors, walk a stretch of their own.
 
-        Several streams keep more of memory busy than one. Every TURN vectors a state is folded into
-        a total, lane by lane.
+        Several streams keep more of memory busy than one, but a stream should take whole lines of
+        the cache. Every TURN vectors a state is folded into a total, lane by lane.
         """
         fn, w = self.fn, self.width
         totals = [self.totals(w) for _ in range(count)]
-        stretch = ((high - low) / (w * count)) * w
-        with fn.loop(0, stretch, TURN * w) as turn:
+        beside = min(count, max(1, 64 // current().vector_bytes))
+        step = w * beside
+        stretch = ((high - low) / (w * count)) * step
+        with fn.loop(0, stretch, TURN * step) as turn:
             cells = [self.cells(w) for _ in range(count)]
-            with fn.loop(turn, fn.min(turn + TURN * w, stretch), w) as i:
+            with fn.loop(turn, fn.min(turn + TURN * step, stretch), step) as i:
                 for k, state in enumerate(cells):
-                    self.take(bases, low + i + stretch * k, fn_zero(fn), state, None)
+                    stream, nth = divmod(k, beside)
+                    at = low + i + stretch * stream + nth * w
+                    self.take(bases, at, fn_zero(fn), state, None)
             for total, state in zip(totals, cells):
                 self.fold(w, total, self.gathered(state))
         cells = [self.cells(w) for _ in range(count)]
-        self.rest(bases, low + stretch * count, high, fn_zero(fn), cells)
+        self.rest(bases, low + stretch * (count // beside), high, fn_zero(fn), cells)
         for total, state in zip(totals, cells):
             self.fold(w, total, self.gathered(state))
         return self.across([self.gathered(t) for t in totals], self.wide)
