@@ -49,6 +49,7 @@ from flambeau.eager import random_tensors as _random_tensors
 from flambeau.eager import windows as _windows
 from flambeau.eager.kernels import get_num_threads as get_num_threads
 from flambeau.eager.kernels import set_num_threads as set_num_threads
+from flambeau.eager.stub_signatures import sign as _sign
 from flambeau.errors import AcceleratorError as AcceleratorError
 from flambeau.errors import OutOfMemoryError as OutOfMemoryError
 from flambeau.printing import set_printoptions as set_printoptions
@@ -70,7 +71,7 @@ globals().update({_kind.name: _kind for _kind in _LAYOUTS})
 globals().update(_legacy.TYPED)
 for _module in (_creation, _random_tensors, _windows, _questions):
     for _name in _module.PUBLIC:
-        globals()[_name] = getattr(_module, _name)
+        globals()[_name] = _sign(getattr(_module, _name), _name)
 globals()["range"] = _creation.range_
 
 _methods.attach()
@@ -79,6 +80,7 @@ Tensor.__module__ = "torch"
 
 _SUBPACKAGES = {
     "autograd",
+    "debug",
     "nn",
     "optim",
     "utils",

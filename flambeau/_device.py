@@ -19,6 +19,8 @@ class device:
     """Where a tensor lives, e.g. device("cpu") or device("cuda", 1)."""
 
     __slots__ = ("type", "index")
+    type: str
+    index: int | None
     _known: dict = {}
     runtimes: dict = {}  # type -> what computes there (runtime/base.py)
     starters: dict = {}  # type -> what makes its runtime when it is first asked for, or None

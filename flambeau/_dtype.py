@@ -26,6 +26,13 @@ class dtype:
         "rank",
         "numpy_name",
     )
+    name: str
+    code: str
+    itemsize: int
+    category: int
+    is_signed: bool
+    scalar_name: str
+    cpp_name: str
 
     def __new__(cls, *args):
         raise TypeError("cannot create 'torch.dtype' instances")

@@ -5,7 +5,22 @@
 
 import re
 
-JUDGED = []
+JUDGED = [
+    (
+        "as_strided_scatter", ".*", "gradient",
+        "PyTorch's gradient of the input fails its own gradcheck: what was overwritten counts",
+    ),
+    (
+        r"special\.bessel_[jy][01]", "float64", "values",
+        "PyTorch is off by 1e-7 between 5 and 6; ours agrees with mpmath",
+    ),
+    (
+        "native_group_norm", ".*", "gradient",
+        "mean and rstd have no gradient here; PyTorch's do if both are used",
+    ),
+    ("matrix_exp", "float32", "values", "one element in 125 is off by four units of rounding"),
+    ("_softmax_backward_data", "bfloat16", "values", "PyTorch rounds the sum of a row to bfloat16"),
+]  # fmt: skip
 
 
 def reason(name, dtype, word):

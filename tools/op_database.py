@@ -87,7 +87,9 @@ def ours_of(op):
         found = getattr(found, word, None)
     if not callable(found) or isinstance(found, flambeau.dtype):  # torch.cfloat is no function
         found = getattr(flambeau.Tensor, op.name, None)
-    return found or getattr(flambeau, getattr(op.op, "__name__", ""), None)
+    if found is None and getattr(op.op, "__module__", "") == "torch":
+        found = getattr(flambeau, op.op.__name__, None)
+    return found
 
 
 def named(path, name):
@@ -131,6 +133,8 @@ class Moved:
         return value
 
     def tensor(self, value):
+        if value.layout is not torch.strided:
+            return self.sparse(value)
         plain = value.detach().resolve_conj().resolve_neg()
         if plain.dtype == torch.bfloat16:
             there = flambeau.from_numpy(plain.contiguous().view(torch.int16).numpy().copy())
@@ -143,6 +147,19 @@ class Moved:
                 tuple(plain.shape), plain.stride(), dtype=there.dtype
             ).copy_(there)
         there = there.to(self.device)
+        if self.slopes and value.requires_grad:
+            self.leaves.append(there.requires_grad_())
+        return there
+
+    def sparse(self, value):
+        plain, size = value.detach(), tuple(value.shape)
+        if plain.layout is torch.sparse_coo:
+            parts = plain._indices(), plain._values()
+            make = flambeau.sparse_coo_tensor
+        else:
+            parts = plain.crow_indices(), plain.col_indices(), plain.values()
+            make = flambeau.sparse_csr_tensor
+        there = make(*map(self.tensor, parts), size)
         if self.slopes and value.requires_grad:
             self.leaves.append(there.requires_grad_())
         return there
@@ -253,6 +270,8 @@ def flat(value):
 
 
 def as_torch(value):
+    if isinstance(value, flambeau.Tensor | torch.Tensor) and "strided" not in str(value.layout):
+        value = value.detach().to_dense()
     if isinstance(value, flambeau.Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg()
         if value.dtype == flambeau.bfloat16:

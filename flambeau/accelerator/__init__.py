@@ -74,7 +74,7 @@ get_device_capability = _same("get_device_capability")
 
 def get_device_module(device: Any = None) -> ModuleType:
     """The module that speaks of a kind of device: torch.cpu, torch.cuda, ..."""
-    kind = _device(device).type if device is not None else "cpu"  # type: ignore[attr-defined]
+    kind = _device(device).type if device is not None else "cpu"
     try:
         return import_module(f"flambeau.{kind}")
     except ModuleNotFoundError:

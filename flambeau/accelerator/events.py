@@ -9,7 +9,7 @@ __all__ = ["Event", "Stream"]
 
 def _on_cpu(name: str, device: Any) -> _device:
     chosen = _device("cpu") if device is None else _device(device)
-    if chosen.type != "cpu":  # type: ignore[attr-defined]
+    if chosen.type != "cpu":
         raise RuntimeError(f"torch.{name} of {chosen} is not implemented in flambeau")
     return chosen
 

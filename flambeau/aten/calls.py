@@ -6,7 +6,6 @@ numbers. All of that follows from the schema of the overload.
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from flambeau._tensor import Tensor
 from flambeau.aten import differences
 from flambeau.aten.schemas import REQUIRED, FunctionSchema, fits, is_int, is_number, schemas_of
 from flambeau.eager.binding import KEYWORDS
+from flambeau.eager.stub_signatures import plain_signature
 from flambeau.interposing import Name
 from flambeau.ops.table import MISSING, TABLE
 from flambeau.ops.table import REQUIRED as NEEDED
@@ -79,7 +79,7 @@ def _known(key, params):
 
 @functools.cache
 def _signature(function):
-    return inspect.signature(function)
+    return plain_signature(function)
 
 
 def _by_signature(place, args, kwargs):

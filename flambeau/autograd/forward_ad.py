@@ -7,6 +7,7 @@
 There is one level at a time; `torch.func.jvp` nests. How results move is in flambeau/transforms.
 """
 
+import threading
 from typing import Any, NamedTuple
 
 from flambeau._tensor import Tensor
@@ -25,20 +26,28 @@ __all__ = [
     "unpack_dual",
 ]
 
-_levels: list[ForwardLevel] = []
+
+class _Levels(threading.local):
+    """The level of a thread, if it has one."""
+
+    def __init__(self) -> None:
+        self.all: list[ForwardLevel] = []
+
+
+_levels = _Levels()
 
 
 def _number():
-    return len(_levels) - 1
+    return len(_levels.all) - 1
 
 
 def enter_dual_level() -> int:
     """Begin a level; gives its number."""
-    if _levels:
+    if _levels.all:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     level = ForwardLevel()
     level.__enter__()
-    _levels.append(level)
+    _levels.all.append(level)
     return _number()
 
 
@@ -53,7 +62,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This "
             "is not supported."
         )
-    _levels.pop().__exit__(None, None, None)
+    _levels.all.pop().__exit__(None, None, None)
 
 
 class dual_level(_Switch):
@@ -106,7 +115,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     for name, t in (("primal", tensor), ("tangent", tangent)):
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
-    current = _levels[level]
+    current = _levels.all[level]
     if is_at(tensor, current) and tensor._tangent is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
@@ -127,7 +136,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         level = _number()
     if level < 0:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(*_levels[level].parts(tensor))
+    return UnpackedDualTensor(*_levels.all[level].parts(tensor))
 
 
 class _set_fwd_grad_enabled(_Switch):

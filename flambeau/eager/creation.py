@@ -9,6 +9,7 @@ import warnings
 from flambeau import _device, _dtype
 from flambeau._device import cpu, default_device
 from flambeau._layout import make_layout
+from flambeau._memory_format import strided
 from flambeau._tensor import Tensor, empty_like_layout, interchange, make_tensor
 from flambeau._tensor.admission import reach
 from flambeau._tensor.dlpack import from_dlpack as from_dlpack
@@ -167,15 +168,25 @@ def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memor
     return finish(t, requires_grad, name)
 
 
+def _sparse_zeros(sizes, dtype, device, layout, name):
+    """A tensor of another layout, without elements."""
+    from flambeau._sparse.creation import zeros_in  # with the first sparse tensor
+
+    shape = size_from(sizes if isinstance(sizes[0], int) else (sizes[0],), name)
+    return zeros_in(layout, shape, dtype_of(dtype, name), device_of(device, name))
+
+
 def empty(
     *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
     pin_memory=False, memory_format=None, names=None,
 ):  # fmt: skip
     """A tensor with uninitialised memory."""
-    if size is out is memory_format is None:
+    if size is out is memory_format is layout is None:
         t = fresh_plain(sizes, dtype, device)
         if t is not None:
             return t if requires_grad is False else finish(t, requires_grad, "empty")
+    if layout is not None and layout is not strided:
+        return _sparse_zeros(sizes if size is None else size, dtype, device, layout, "empty")
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
     )
@@ -281,11 +292,13 @@ def _constant(word, value):
         *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
         pin_memory=False, names=None,
     ):  # fmt: skip
-        if size is out is None:
+        if size is out is layout is None:
             t = fresh_plain(sizes, dtype, device)
             if t is not None:
                 fill_into(t, value)
                 return t if requires_grad is False else finish(t, requires_grad, word)
+        if value == 0 and layout is not None and layout is not strided:
+            return _sparse_zeros(sizes if size is None else size, dtype, device, layout, word)
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(

@@ -15,6 +15,7 @@ from flambeau.eager.launching import row_function, row_inplace
 from flambeau.eager.method_forms import method_form
 from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
+from flambeau.eager.stub_signatures import sign
 from flambeau.eager.viewing import view_function, view_inplace
 from flambeau.interposing import offer
 from flambeau.ops.table import TABLE, bind_public
@@ -43,7 +44,7 @@ def function(name):
 
 
 def _keep(name, built):
-    _functions[name] = built
+    _functions[name] = sign(built, name)
     offer(built, key=name)
     return built
 
@@ -116,7 +117,8 @@ def public_names():
 
 def _method(name):
     """The method of Tensor of a row (or of an alias of one)."""
-    return method_form(function(name), TABLE[_aliases.get(name, name)])
+    found = method_form(function(name), TABLE[_aliases.get(name, name)])
+    return found if found is function(name) else sign(found, name, method=True)
 
 
 def inplace_function(name):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flambeau._tensor import Tensor
+from flambeau.eager.stub_signatures import plain_signature
 from flambeau.nn import Module
 from flambeau.ops.table import REQUIRED
 
@@ -29,7 +30,7 @@ class ArgsKwargsPair(NamedTuple):
 
 def _signature(function):
     """The signature of a function; of rows without what PyTorch's builtins do not have."""
-    found = inspect.signature(inspect.unwrap(function))
+    found = plain_signature(inspect.unwrap(function))
     kept = []
     for p in found.parameters.values():
         if p.name == "out" or (p.name == "kwargs" and p.kind is p.VAR_KEYWORD):

@@ -19,13 +19,13 @@ __all__ = ["branching_function"]
 
 
 def _branched(pred: Any, then: Callable, other: Callable) -> tuple:
-    return tuple(cond(pred.reshape(()), then, other, ()))
+    return tuple(cond(pred.reshape(()), then, other, ()))  # type: ignore[operator]
 
 
 def _looped(going: Any, body: Callable, *carried: Any) -> tuple:
     """The condition is carried along: it is computed where the body ends."""
     going = going.reshape(()).clone()
-    found = while_loop(
+    found = while_loop(  # type: ignore[operator]
         lambda going, *values: going.clone(), lambda going, *values: body(*values),
         (going, *carried),
     )  # fmt: skip

@@ -89,6 +89,11 @@ def _scatter_src(g, dim, index, src_shape, reduce):
     return padded(g.gather(dim, index), src_shape)
 
 
+def _scatter_jvp(t, src_t, dim, index, reduce):
+    _no_reduce(reduce)
+    return t.scatter(dim, index, 0.0 if src_t is None else src_t)
+
+
 def padded(g, shape):
     """A gradient of the part of src that index speaks of, as one of all of src."""
     if g.shape == shape or not g.ndim:
@@ -115,6 +120,7 @@ def _corner(shape, device):
     variants=INTO,
     numbers=True,
     grad=dict(input=_scatter_input, src=_scatter_src),
+    jvp=_scatter_jvp,
     exact_out=True,
 )
 def scatter(

@@ -119,6 +119,8 @@ def _logcumsumexp_jvp(t, input, out, dim):
     """The mean of tangents up to each element, weighted by exponentials, positive and negative."""
     if not input.ndim:
         return t
+    if t.dtype.is_complex:
+        return (input.exp() * t).cumsum(dim) / out.exp()
     low = t.new_full((), d.finfo(t.dtype).min)
     parts = []
     for part in (t, -t):

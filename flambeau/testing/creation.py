@@ -46,7 +46,7 @@ def make_tensor(
         result = flambeau.empty(drawn, dtype=dtype, device=device)
         fill_uniformly(flambeau.view_as_real(result) if dtype.is_complex else result, low, high)
     else:
-        result = flambeau.randint(low, high, drawn, dtype=dtype, device=device)
+        result = flambeau.randint(low, high, drawn, dtype=dtype, device=device)  # type: ignore[arg-type]
     if gaps:
         result = result[..., 1::2]
     elif memory_format is not None:

@@ -155,7 +155,8 @@ class ForwardLevel(DualLevel):
         self.known = []
 
     def shown(self, t: Wrapped) -> str:
-        return f"{t._value!r}"
+        shown = repr(t._value)
+        return shown if t._tangent is None else f"{shown[:-1]}, tangent={t._tangent!r})"
 
 
 class _Forward(threading.local):
@@ -238,9 +239,19 @@ def tangents_of(op: Any, primals: dict, tangents: dict, outs: list) -> list:
         return _many(_linear(op, groups, primals, tangents, outs), outs)
     if not op.is_differentiable:
         return [None] * len(outs)
-    if op.kind == "pointwise" and len(outs) == 1 and not _is_complex(tangents, outs):
-        return [_diagonal(op, primals, tangents, outs[0])]
+    if op.kind == "pointwise" and len(outs) == 1:
+        if not _is_complex(tangents, outs):
+            return [_diagonal(op, primals, tangents, outs[0])]
+        if outs[0].dtype.is_complex and op.name not in _NOT_HOLOMORPHIC:
+            turned = {n: t.conj() for n, t in tangents.items()}
+            found = _diagonal(op, primals, turned, outs[0])
+            return [None if found is None else found.conj()]
     return _back_of_back(op, primals, tangents, outs)
+
+
+# A derivative of complex numbers multiplies g by the conjugate of the slope; conjugated around,
+# that is the way forward. These have no slope that is one number.
+_NOT_HOLOMORPHIC = frozenset(("sgn", "conj_kernel", "complex", "polar"))
 
 
 def _jvp_arguments(op, primals, tangents, outs):

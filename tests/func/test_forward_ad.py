@@ -1,5 +1,7 @@
 """Duals by hand, and what checks and functions of autograd make of them."""
 
+import threading
+
 import pytest
 
 import flambeau as torch
@@ -86,6 +88,28 @@ def test_switch(x, t):
         with forward_ad._set_fwd_grad_enabled(False):
             assert forward_ad.unpack_dual(dual * 2).tangent is None
         assert forward_ad.unpack_dual(dual * 2).tangent is not None
+
+
+def test_what_duals_look_like():
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.ones(2), torch.zeros(2))
+        assert repr(dual) == "tensor([1., 1.], tangent=tensor([0., 0.]))"
+        assert dual.sum().item() == 2 and dual.tolist() == [1, 1] and bool(dual[0] > 0)
+        assert dual.numpy().shape == (2,)
+
+
+def test_threads_have_levels_of_their_own(x, t):
+    found = []
+
+    def other():
+        with forward_ad.dual_level():
+            found.append(forward_ad.unpack_dual(forward_ad.make_dual(x, t) * 3).tangent)
+
+    with forward_ad.dual_level():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    close(found[0], 3 * t)
 
 
 def test_by_hand(x, t):

@@ -162,6 +162,41 @@ LAYERS = {
         [(2, 1, 3), (1, 1, 2), (8, 3), (8, 2)],
     ),
 }  # fmt: skip
+
+
+def _padded(mode, dims):
+    return lambda a: F.pad(a, (1, 1) * dims, mode=mode)
+
+
+def _resized(mode, **options):
+    return lambda a: F.interpolate(a, scale_factor=0.6, mode=mode, **options)
+
+
+MORE_IMAGES = {
+    **{
+        f"pad {mode} {dims}d": (_padded(mode, dims), [(1, 2, *(3, 4, 3)[:dims])])
+        for mode in ("reflect", "replicate", "circular")
+        for dims in (1, 2, 3)
+    },
+    "bilinear antialias": (_resized("bilinear", antialias=True), [(1, 2, 5, 5)]),
+    "bicubic antialias": (_resized("bicubic", antialias=True), [(1, 2, 5, 5)]),
+    "bicubic": (_resized("bicubic"), [(1, 1, 5, 5)]),
+    "trilinear": (_resized("trilinear"), [(1, 1, 4, 4, 4)]),
+    "nearest": (_resized("nearest"), [(1, 2, 5)]),
+    "nearest-exact": (_resized("nearest-exact"), [(1, 2, 5, 5)]),
+    "max_pool3d": (lambda a: F.max_pool3d(a, 2), [(1, 1, 4, 4, 4)]),
+    "adaptive_max_pool2d": (lambda a: F.adaptive_max_pool2d(a, 2), [(2, 5, 5)]),
+    "lp_pool2d": (lambda a: F.lp_pool2d(a.abs() + 1, 2.0, 2), [(1, 2, 4, 4)]),
+    "fold": (lambda a: F.fold(a, (3, 3), 2), [(1, 8, 4)]),
+    "instance_norm": (lambda a: F.instance_norm(a), [(2, 3, 4)]),
+    "local_response_norm": (lambda a: F.local_response_norm(a, 2), [(1, 4, 3)]),
+    "affine_grid": (
+        lambda t: F.affine_grid(t, [1, 1, 2, 3], align_corners=False), [(1, 2, 3)]
+    ),
+    "nll_loss of images": (
+        lambda a: F.nll_loss(a, torch.tensor([[[0, 1], [2, 1]]])), [(1, 3, 2, 2)]
+    ),
+}  # fmt: skip
 MATRICES = {
     "inv": (lambda a: torch.linalg.inv(_spd(a)), [(3, 3)]),
     "solve": (lambda a, b: torch.linalg.solve(_spd(a), b), [(3, 3), (3, 2)]),
@@ -179,10 +214,37 @@ MATRICES = {
         [(3, 3), (3, 2)],
     ),
     "fft": (lambda a: torch.view_as_real(torch.fft.rfft(a)), [(2, 4)]),
+    "lu": (lambda a: torch.linalg.lu(_spd(a))[2], [(3, 3)]),
+    "lu_solve": (
+        lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(_spd(a)), b),
+        [(3, 3), (3, 2)],
+    ),
+    "lstsq": (lambda a, b: torch.linalg.lstsq(a, b)[0], [(4, 2), (4, 1)]),
+    "cholesky_solve": (
+        lambda a, b: torch.cholesky_solve(b, torch.linalg.cholesky(_spd(a))),
+        [(3, 3), (3, 1)],
+    ),
+    "householder": (lambda a: torch.linalg.qr(a)[0].abs(), [(3, 2)]),
+    "logsumexp of all": (lambda a: a.logsumexp((0, 1)), [(2, 3)]),
+    "matrix_power": (lambda a: torch.linalg.matrix_power(a, 3), [(3, 3)]),
+    "complex": (lambda a, b: torch.view_as_real(torch.complex(a, b).exp()), [(2,), (2,)]),
+    "complex variance": (lambda a, b: torch.complex(a, b).var(), [(4,), (4,)]),
+    "complex product": (
+        lambda a, b: torch.view_as_real(torch.complex(a, b) @ torch.complex(b, a).conj()),
+        [(2, 2), (2, 2)],
+    ),
+    "absolute value of complex": (lambda a, b: torch.complex(a, b).abs(), [(3,), (3,)]),
+    "ifft": (lambda a, b: torch.fft.irfft2(torch.complex(a, b)), [(3, 3), (3, 3)]),
+    "stft": (
+        lambda a: torch.view_as_real(
+            torch.stft(a, 4, window=torch.ones(4, dtype=a.dtype), return_complex=True)
+        ),
+        [(12,)],
+    ),
     "trace": (torch.trace, [(3, 3)]),
     "cross": (lambda a, b: torch.linalg.cross(a, b), [(2, 3), (2, 3)]),
 }
-CASES = REDUCTIONS | VIEWS | PLACES | PRODUCTS | LAYERS | MATRICES
+CASES = REDUCTIONS | VIEWS | PLACES | PRODUCTS | LAYERS | MORE_IMAGES | MATRICES
 
 
 def arguments(name, seed=0):

@@ -165,6 +165,15 @@ def test_unknown_functions_are_refused_not_run():
             call() if call != s.flip else s.flip(0)
 
 
+def test_zeros_of_a_sparse_layout():
+    for layout in (flambeau.sparse_coo, flambeau.sparse_csr, flambeau.sparse_csc):
+        for make in (flambeau.zeros, flambeau.empty):
+            t = make(2, 3, layout=layout, dtype=flambeau.float64)
+            assert t.layout is layout and t._nnz() == 0 and t.dtype is flambeau.float64
+            assert flambeau.equal(t.to_dense(), flambeau.zeros(2, 3, dtype=flambeau.float64))
+    assert flambeau.zeros((2, 3), layout=flambeau.strided).layout is flambeau.strided
+
+
 def test_invariants_are_checked_where_asked():
     checked = flambeau.sparse.check_sparse_tensor_invariants()
     with checked, pytest.raises(RuntimeError, match="size is inconsistent with indices"):

@@ -290,8 +290,8 @@ class FullyShardedDataParallel(OptimizerStates, Module):
             total = (mine + whole**norm_type) ** (1.0 / norm_type)
         factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
         for p in params:
-            p.grad.mul_(factor.to(p.grad.dtype))
-        kinds = {p.grad.dtype for p in params}
+            p.grad.mul_(factor.to(p.grad.dtype))  # type: ignore[union-attr]
+        kinds = {p.grad.dtype for p in params}  # type: ignore[union-attr]
         return total.to(kinds.pop() if len(kinds) == 1 else flambeau.float32)
 
     # -- whole parameters --------------------------------------------------------------------------

@@ -247,7 +247,7 @@ def norm(func: Any, args: tuple, kwargs: dict) -> Any:
         kinds = tuple(Partial("max") if p.is_shard() else p for p in x._spec.placements)
         return moved(made(top.detach(), x._spec.mesh, kinds, (), ()), whole)
     powers = part if order == 1 else part**order
-    total = moved(powers.sum(), whole)
+    total = moved(powers.sum(), whole)  # type: ignore[arg-type]
     return total if order == 1 else total ** (1 / order)
 
 

@@ -111,16 +111,6 @@ class BlockMask:
         "full_q_num_blocks full_q_indices"
     ).split()
 
-    seq_lengths: tuple[int, int]
-    kv_num_blocks: Tensor
-    kv_indices: Tensor
-    full_kv_num_blocks: Tensor | None
-    full_kv_indices: Tensor | None
-    q_num_blocks: Tensor | None
-    q_indices: Tensor | None
-    full_q_num_blocks: Tensor | None
-    full_q_indices: Tensor | None
-
     def __init__(
         self,
         seq_lengths: tuple[int, int],

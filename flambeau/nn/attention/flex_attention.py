@@ -69,29 +69,22 @@ class FlexKernelOptions(TypedDict, total=False):
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
-    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
+    if any(t.dim() != 4 for t in (query, key, value)):
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
-    if query.size(-1) != key.size(-1):
-        raise ValueError(
-            "Expect query and key/value to have the same embedding dimension but got "
-            f"E={query.size(-1)} and E={key.size(-1)}."
-        )
-    if query.size(0) != key.size(0) and key.size(0) != 1:
-        raise ValueError(
-            "Expect query and key/value to have the same batch size but got "
-            f"Bq={query.size(0)} and Bkv={key.size(0)}."
-        )
-    heads, shared = query.size(1), key.size(1)
-    if not enable_gqa and heads != shared:
-        raise ValueError(
-            "Expect query and key/value to have the same number of heads but got "
-            f"Hq={heads} and Hkv={shared}. Try setting enable_gqa=True for GQA."
-        )
-    if enable_gqa and heads % shared:
-        raise ValueError(
-            "Expect number of query heads to be a multiple of kv heads for GQA but got "
-            f"Hq={heads} and Hkv={shared}."
-        )
+    (batch, heads, _, width), (others, shared, _, key_width) = query.shape, key.shape
+    told = f"Hq={heads} and Hkv={shared}."
+    same, many = "Expect query and key/value to have the same", "Expect number of query heads to be"
+    complaints = {
+        f"{same} embedding dimension but got E={width} and E={key_width}.": width != key_width,
+        f"{same} batch size but got Bq={batch} and Bkv={others}.": others not in (1, batch),
+        f"{same} number of heads but got {told} Try setting enable_gqa=True for GQA.": (
+            heads != shared and not enable_gqa
+        ),
+        f"{many} a multiple of kv heads for GQA but got {told}": enable_gqa and heads % shared,
+    }
+    for words, holds in complaints.items():
+        if holds:
+            raise ValueError(words)
 
 
 def _check_lengths(block_mask: BlockMask, query: Tensor, key: Tensor) -> None:

@@ -78,7 +78,7 @@ def attention(
     past: Any = 0
     if past_key is not None:
         past = past_key.shape[2]
-        k, v = torch.cat([past_key, k], 2), torch.cat([past_value, v], 2)
+        k, v = torch.cat([past_key, k], 2), torch.cat([past_value, v], 2)  # type: ignore[list-item]
     present = k, v
     if q.shape[1] != k.shape[1]:
         repeats = q.shape[1] // k.shape[1]

@@ -51,7 +51,7 @@ for _name, _function in {
     "Mish": F.mish,
     "HardSwish": F.hardswish,
 }.items():
-    op(_name, 1)(_function)
+    op(_name, 1)(_function)  # type: ignore[arg-type]
 
 
 def legacy_operand(a: Tensor, b: Tensor, axis: int | None) -> Tensor:

@@ -362,6 +362,6 @@ def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: in
         moved = np.moveaxis(x, (batch_axis, time_axis), (0, 1))
         picked = moved[np.arange(len(counts))[:, None], order.numpy()]
         return tensor_of(np.moveaxis(picked, (0, 1), (batch_axis, time_axis)))
-    moved = torch.movedim(x, (batch_axis, time_axis), (0, 1))
+    moved = torch.movedim(x, (batch_axis, time_axis), (0, 1))  # type: ignore[assignment]
     picked = moved[torch.arange(len(counts))[:, None], order]
     return torch.movedim(picked, (0, 1), (batch_axis, time_axis))

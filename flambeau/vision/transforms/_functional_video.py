@@ -73,7 +73,7 @@ def normalize(clip: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tenso
     """How many standard deviations each value lies above the mean of its channel."""
     _is_tensor_video_clip(clip)
     out = clip if inplace else clip.clone()
-    kind = {"dtype": out.dtype, "device": out.device}
+    kind: dict[str, Any] = {"dtype": out.dtype, "device": out.device}
     by_channel = (flambeau.as_tensor(v, **kind)[:, None, None, None] for v in (mean, std))
     return out.sub_(next(by_channel)).div_(next(by_channel))
 

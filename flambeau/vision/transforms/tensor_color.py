@@ -5,6 +5,7 @@ What moves pixels is in `tensor_geometry.py`, what looks at neighbours in `tenso
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -216,7 +217,7 @@ def autocontrast(img: Tensor) -> Tensor:
 def darkest_and_lightest(img: Tensor) -> tuple[Tensor, Tensor]:
     """The extremes of each channel, as floats."""
     dtype = working_dtype(img)
-    over = {"dim": (-2, -1), "keepdim": True}
+    over: dict[str, Any] = {"dim": (-2, -1), "keepdim": True}
     return img.amin(**over).to(dtype), img.amax(**over).to(dtype)
 
 

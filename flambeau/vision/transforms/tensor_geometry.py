@@ -7,6 +7,7 @@ tells where that is.
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
@@ -195,7 +196,7 @@ def sampled(images: Tensor, grid: Tensor, mode: str, fill: Fill, blend: Callable
     if fill is None:
         return grid_sample(images, places, **how)
     # a plane of ones goes along, to tell how much of each new pixel is from inside
-    kind = {"dtype": images.dtype, "device": images.device}
+    kind: dict[str, Any] = {"dtype": images.dtype, "device": images.device}
     ones = flambeau.ones((count, 1, images.shape[2], images.shape[3]), **kind)
     both = grid_sample(flambeau.cat((images, ones), dim=1), places, **how)
     values, inside = both[:, :-1], both[:, -1:]

@@ -40,16 +40,16 @@ class TVTensor(Tensor):
         return self
 
     def clone(self, *args: Any, **kwargs: Any) -> Self:
-        return type(self).wrap(super().clone(*args, **kwargs), self)  # type: ignore[misc]
+        return type(self).wrap(super().clone(*args, **kwargs), self)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        return type(self).wrap(super().to(*args, **kwargs), self)  # type: ignore[misc]
+        return type(self).wrap(super().to(*args, **kwargs), self)
 
     def detach(self) -> Self:
-        return type(self).wrap(super().detach(), self)  # type: ignore[misc]
+        return type(self).wrap(super().detach(), self)
 
     def __deepcopy__(self, memo: dict) -> Self:
-        return self.detach().clone().requires_grad_(self.requires_grad)
+        return self.detach().clone().requires_grad_(self.requires_grad)  # type: ignore[return-value]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass  # all is done when the tensor is made

@@ -208,7 +208,7 @@ def jpeg_image(image: Tensor, quality: int) -> Tensor:
     if not batch.shape[0]:
         return image.clone()
     done = [decode_jpeg(encode_jpeg(single, quality=quality)) for single in batch]
-    return flambeau.stack(done).view(image.shape)
+    return flambeau.stack(done).view(image.shape)  # type: ignore[arg-type]
 
 
 jpeg_video = jpeg_image
