@@ -80,6 +80,7 @@ Tensor.__module__ = "torch"
 
 _SUBPACKAGES = {
     "autograd",
+    "debug",
     "nn",
     "optim",
     "utils",

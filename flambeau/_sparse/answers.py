@@ -344,6 +344,9 @@ _PLAIN = frozenset(
 )
 
 
+_LISTS = frozenset((list, tuple))
+
+
 def _sought(value):
     """Is it a sparse tensor, or a list with one?"""
     if isinstance(value, Tensor):
@@ -362,12 +365,16 @@ class _Answers(interposing.Handler):
     all_threads = is_lasting = forks = True
 
     def around(self, name, function, args, kwargs):
-        for value in args:
-            if _sought(value):
-                break
-        else:
-            if not kwargs or not any(map(_sought, kwargs.values())):
-                return function(*args, **kwargs)
+        for value in args:  # every op passes here: tensors are looked at without a call
+            if isinstance(value, Tensor):
+                if value._layout.strides is None:
+                    return self.answered(name, function, args, kwargs)
+            elif type(value) in _LISTS and _sought(value):
+                return self.answered(name, function, args, kwargs)
+        if not kwargs:
+            return function(*args)
+        if not any(map(_sought, kwargs.values())):
+            return function(*args, **kwargs)
         return self.answered(name, function, args, kwargs)
 
     def answered(self, name, function, args, kwargs):

@@ -24,15 +24,25 @@ from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import enable_grad, modes, no_grad, saved_tensors_hooks
 from flambeau.autograd.node import save_input, unpack
 from flambeau.random import go_back_to, marks
+from flambeau.utils.selective_checkpoints import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
     "GraphExecGroup",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
@@ -250,6 +260,7 @@ class _Region:
         self.saved_facts: list = []
         self.traces: Any = ([], []) if debug else None  # of forward and of recomputation
         self.args: list = []
+        self.watchers: list = []  # lists of those who want to know what is saved
         self.finished = False  # has forward come to its end?
         # pass -> {index of a slot: tensor}, until they are taken
         self.recomputed: Any = weakref.WeakKeyDictionary()
@@ -260,6 +271,8 @@ class _Region:
 
     # -- forward -----------------------------------------------------------------------------
     def pack(self, t):
+        for watcher in self.watchers:
+            watcher.append(t)
         slot = _Slot(len(self.slots))
         self.slots.append(weakref.ref(slot))
         self.saved_facts.append(self.facts(t))

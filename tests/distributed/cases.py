@@ -13,7 +13,7 @@ import flambeau.distributed as dist
 from flambeau import nn
 from flambeau.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 
-PATIENCE = 300  # seconds until a test counts as hanging, also where others keep all cores busy
+PATIENCE = 600  # seconds until a test counts as hanging, also where others keep all cores busy
 TIMEOUT = 120  # seconds; whoever is told of a death is told much earlier
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -457,3 +457,106 @@ def test_every_kind_of_layer(name, use_reentrant):
 
     for a, b in zip(run(forward), run(lambda m, x: m(x)), strict=True):
         assert a.equal(b)
+
+
+# -- selective -------------------------------------------------------------------------------------
+
+
+def selective(torch, policy, function, **options):
+    """Gradients, and how often ops ran, with a policy that is given the namespace of ops."""
+    from collections import Counter
+
+    checkpointing = torch.utils.checkpoint
+    torch.manual_seed(1)
+    x, w = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
+    ran = Counter()
+
+    class Counting(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            ran[str(func)] += 1
+            return func(*args, **(kwargs or {}))
+
+    def contexts():
+        chosen = policy(torch)
+        return checkpointing.create_selective_checkpoint_contexts(chosen, **options)
+
+    with Counting():
+        out = checkpointing.checkpoint(function, x, w, use_reentrant=False, context_fn=contexts)
+        out.sum().backward()
+    return plain(x.grad), plain(w.grad), ran["aten.mm.default"], ran["aten.sin.default"]
+
+
+def products(torch):
+    return [torch.ops.aten.mm.default]
+
+
+def everything(torch):
+    return lambda context, op, *args, **kwargs: torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE
+
+
+def nothing(torch):
+    return lambda context, op, *args, **kwargs: False
+
+
+SELECTIVE = {
+    "products": (products, lambda x, w: (x.mm(w)).sin().exp()),
+    "everything": (everything, lambda x, w: (x.mm(w)).sin().exp()),
+    "nothing": (nothing, lambda x, w: (x.mm(w)).sin().exp()),
+    "views": (products, lambda x, w: (x.mm(w)).view(-1).sin().view(4, 4).mm(w)),
+    "several": (products, lambda x, w: x.mm(w).sin().mm(w).sin().mm(x)),
+}
+
+
+@pytest.mark.parametrize("case", SELECTIVE)
+def test_selective_gradients_are_the_plain_ones(case):
+    policy, function = SELECTIVE[case]
+    flambeau.manual_seed(1)
+    x, w = (flambeau.randn(4, 4, requires_grad=True) for _ in range(2))
+    function(x, w).sum().backward()
+    found = selective(flambeau, policy, function)
+    assert found[:2] == (plain(x.grad), plain(w.grad))
+    forward = 1 if case not in ("views", "several") else {"views": 2, "several": 3}[case]
+    backward = {"views": 4, "several": 6}.get(case, 2)  # two products per product
+    again = forward if case == "nothing" else 0
+    assert found[2] == forward + backward + again
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case", SELECTIVE)
+def test_selective_as_in_pytorch(case):
+    import torch
+    import torch.utils.checkpoint
+
+    ours = selective(flambeau, *SELECTIVE[case])
+    theirs = selective(torch, *SELECTIVE[case])
+    assert ours[2:] == theirs[2:]
+    for a, b in zip(ours[:2], theirs[:2]):
+        for left, right in zip(a, b):
+            assert left == pytest.approx(right, abs=1e-5)
+
+
+def test_selective_refusals():
+    import flambeau.utils.checkpoint as checkpointing
+
+    make = checkpointing.create_selective_checkpoint_contexts
+    with pytest.raises(TypeError, match="policy_fn_or_list must be either a function or a list"):
+        make(3)
+    with pytest.raises(ValueError, match="Please update the OpOverloadPacket to a specific"):
+        make([flambeau.ops.aten.mm])
+
+    def writes(x, w):
+        y = x.mm(w)
+        y.add_(1)
+        return y.sin()
+
+    with pytest.raises(RuntimeError, match="activation checkpoint has been mutated"):
+        selective(flambeau, products, writes)
+    selective(flambeau, products, writes, allow_cache_entry_mutation=True)
+    x = flambeau.ones(2, 2, requires_grad=True)
+    keep = [flambeau.ops.aten.mm.default]
+    out = checkpointing.checkpoint(
+        lambda x: x.mm(x).sin(), x, use_reentrant=False, context_fn=lambda: make(keep)
+    )
+    out.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="Trying to backward an extra time"):
+        out.sum().backward()
