@@ -119,6 +119,7 @@ _SUBPACKAGES = {
     "_decomp",
     "_tensor_str",
     "_utils",
+    "_functorch",
     "__config__",
     "functional",
     "futures",

@@ -24,7 +24,6 @@ LEFT_OUT = {
     "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy|split_copy":
         "copies of views that only PyTorch's own compiler asks for",
     "torch: thread_safe_generator": "generators are locked by each call",
-    "torch: vmap": MAKING,
     "torch.accelerator: Graph|empty_host_cache": DEVICE,
     "torch.ao.nn.quantized.functional": OLD_QUANTIZATION,
     "torch.ao.quantization": OLD_QUANTIZATION,
@@ -36,7 +35,6 @@ LEFT_OUT = {
         "backward runs in the calling thread, and gradients have the layout of their tensors",
     "torch.autograd.grad_mode: enforce_grad_layout_policy|set_multithreading_enabled":
         "backward runs in the calling thread, and gradients have the layout of their tensors",
-    "torch.autograd.forward_ad": MAKING,
     "torch.autograd.gradcheck: get_.*_jacobian.*": "deprecated, in favour of gradcheck itself",
     "torch.autograd.graph: region_activation_memory_budget|set_.*": DEVICE,
     "torch.backends.cuda": GPU_TOOLS,
@@ -64,21 +62,18 @@ LEFT_OUT = {
     "torch.export: CustomDecompTable": "decompositions are a plain dictionary",
     "torch.export.dynamic_shapes: refine_.*": SYMBOLS,
     "torch.export.unflatten: InterpreterModuleDispatcher": MAKING,
-    "torch.func": MAKING,
     "torch.fx.experimental.symbolic_shapes": SYMBOLS,
     "torch.library": DISPATCHER,
     "torch.monitor": "counters of PyTorch's own jobs",
     "torch.mps": DEVICE,
     "torch.mps.profiler": DEVICE,
     "torch.mtia": DEVICE,
-    "torch.nn.attention": GPU_TOOLS,
     "torch.nn.functional: Scaling.*|Swizzle.*|scaled_.*": "products of float8 by scales of blocks",
     "torch.nn.parallel: gather|parallel_apply|replicate|scatter":
         "several GPUs in one process: torch.distributed has one each",
     "torch.onnx": "parts of an exporter that PyTorch is about to remove",
     "torch.overrides: get_testing_overrides|redispatch_function": "for PyTorch's own tests",
     "torch.package": PACKAGE,
-    "torch.quasirandom": "its table of direction numbers is PyTorch's own data",
     "torch.sparse": "sparse matrices of NVIDIA's tensor cores, and a solver of its libraries",
     "torch.utils: ThroughputBenchmark|get_cpp_backtrace": CPP,
     "torch.utils: generate_methods_.*|rename_privateuse1_backend|set_module":

@@ -435,3 +435,72 @@ def test_conditions_of_one_element():
     with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got"):
         flambeau._assert_async(flambeau.tensor(0))
     assert flambeau.torch is flambeau
+
+
+def test_methods_that_programs_add_are_not_interposed():
+    seen = []
+
+    class Watching(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    flambeau.Tensor.kind_of_mine = lambda self: type(self).__name__
+    try:
+        t = flambeau.ones(2).as_subclass(Watching)
+        assert t.kind_of_mine() == "Watching" and not seen
+        assert (t + 1).kind_of_mine() == "Watching" and seen == ["add"]
+    finally:
+        del flambeau.Tensor.kind_of_mine
+
+
+def test_wrapped_tensors_are_known_as_such():
+    from flambeau._C import _are_functorch_transforms_active, _functorch
+
+    def inside(x):
+        assert _are_functorch_transforms_active() and _functorch.is_batchedtensor(x)
+        assert _functorch.maybe_get_level(x) == 1
+        assert _functorch.get_unwrapped(x).shape == (3, 2)
+        whole = _functorch._remove_batch_dim(x * 2, 1, 3, 1)
+        assert whole.shape == (2, 3)
+        return x + _functorch._add_batch_dim(whole, 1, 1)
+
+    x = flambeau.arange(6.0).view(3, 2)
+    assert flambeau.equal(flambeau.vmap(inside)(x), 3 * x)
+    assert not _are_functorch_transforms_active() and not _functorch.is_batchedtensor(x)
+    with pytest.raises(RuntimeError, match="No wrappers present"):
+        _functorch.get_unwrapped(x)
+
+
+def test_modules_as_functions_of_their_parameters():
+    from flambeau._functorch import older as functorch
+
+    nn = flambeau.nn
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval()
+    x = flambeau.randn(3, 2)
+    function, params, buffers = functorch.make_functional_with_buffers(net)
+    assert flambeau.equal(function(params, buffers, x), net(x))
+    zeros = tuple(flambeau.zeros_like(p) for p in params)
+    assert function(zeros, buffers, x).abs().sum() == 0 and len(buffers) == 3
+    with pytest.raises(RuntimeError, match="has buffers"):
+        functorch.make_functional(net)
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    function, params = functorch.make_functional(tied)
+    assert len(params) == 3 and flambeau.equal(function(params, x), tied(x))
+    models = [nn.Linear(2, 1) for _ in range(4)]
+    function, params, buffers = functorch.combine_state_for_ensemble(models)
+    out = functorch.vmap(function, (0, 0, None))(params, buffers, x)
+    assert flambeau.allclose(out, flambeau.stack([m(x) for m in models]))
+
+
+def test_a_transform_may_be_a_module():
+    class Scaled(flambeau.distributions.Transform, flambeau.nn.Module):
+        __hash__ = flambeau.nn.Module.__hash__
+
+        def __init__(self):
+            super().__init__()
+            self.scale = flambeau.nn.Parameter(flambeau.tensor(2.0))
+
+    assert [name for name, _ in Scaled().named_parameters()] == ["scale"]

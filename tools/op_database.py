@@ -173,7 +173,7 @@ def twin(module):
     flambeau.nn.Module.__init__(copy)
     built = Moved("cpu", False)
     for name, value in vars(module).items():
-        if not name.startswith("_") and name != "training":
+        if name not in vars(torch.nn.Module()) and name != "training":
             setattr(copy, name, built(value) if value is not None else None)
     copy.training = module.training
     for name, value in module._parameters.items():

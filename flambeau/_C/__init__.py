@@ -18,6 +18,7 @@ from flambeau.overrides import has_torch_function as _has_torch_function
 from flambeau.overrides import has_torch_function_unary as _has_torch_function_unary
 from flambeau.overrides import has_torch_function_variadic as _has_torch_function_variadic
 from flambeau.random import Generator as Generator
+from flambeau.transforms.levels import running
 
 
 class _Functions:
@@ -68,6 +69,11 @@ def _get_tracing_state() -> None:
     """Is `torch.jit.trace` recording? It records by other means here."""
 
 
+def _is_tracing() -> bool:
+    """Is `torch.jit.trace` recording?"""
+    return importlib.import_module("flambeau.jit").is_tracing()
+
+
 def _get_default_device() -> str:
     """The device of new tensors, by its name."""
     return str(default_device())
@@ -90,7 +96,7 @@ def _is_alias_of(a: Tensor, b: Tensor) -> bool:
 
 def _are_functorch_transforms_active() -> bool:
     """Is a function being transformed?"""
-    return False
+    return bool(running.levels)
 
 
 def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:

@@ -45,6 +45,7 @@ class Transform:
     _arguments: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, cache_size: int = 0) -> None:
+        super().__init__()  # a transform may be a module, too
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size

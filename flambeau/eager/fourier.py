@@ -2,7 +2,8 @@
 
 `run_lines` transforms many lines at once. A long line on its own is cut into a square: transforms
 along its columns, a turn, transforms along its rows (four steps). Lengths with a large prime factor
-become a circular convolution of a friendly length (Bluestein). Rows of the table: ops/fourier.py;
+become a circular convolution of a friendly length (Bluestein), short ones a product with the matrix
+of all roots. Rows of the table: ops/fourier.py;
 kernels: codegen/templates/fourier.py.
 """
 
@@ -24,6 +25,7 @@ from flambeau.runtime.cpu import packed
 LONGEST = 4096  # elements of a line that is transformed in one go
 LONELY = 256  # from here on a line without company is cut
 CHUNKS = 8
+DIRECT = 192  # elements of lines of awkward length for which a matrix is faster than a convolution
 
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
 
@@ -78,6 +80,14 @@ def _chirps(device, dtype, n, forward):
     return chirp.to(dtype), spectrum.to(dtype)
 
 
+def _matrix(device, dtype, n, forward, scale):
+    """What lines of a length are multiplied with, in place of a transform."""
+    k = ranges.arange(n, device=device)
+    turns = function("outer")(k, k) % n
+    roots = function("view_as_complex")(_unit(turns, n if forward else -n, d.float64))
+    return (roots * scale).to(dtype)
+
+
 def _friendly(n):
     """A power of two that is long enough for the convolution of lines of length n."""
     return 1 << (2 * n - 2).bit_length()
@@ -89,7 +99,7 @@ def _table(key):
         return _MAKE[name](*facts)
 
 
-_MAKE = {"roots": _roots, "turns": _turns, "chirps": _chirps}
+_MAKE = {"roots": _roots, "turns": _turns, "chirps": _chirps, "matrix": _matrix}
 TABLES = Plans(_table, room=64)
 
 
@@ -157,7 +167,8 @@ def transform(source, out, dim, forward, scale):
     """The complex transform of source along dim, into out (both complex, plain)."""
     n, where = source.shape[dim], (source.device, source.dtype)
     if factors(n) is None:
-        return _convolve(source, out, dim, forward, scale)
+        other = _multiply if n <= DIRECT else _convolve
+        return other(source, out, dim, forward, scale)
     sizes = _others(source, dim)
     to, at = _bytes(out, dim), _bytes(source, dim)
     low, high = _square(n)
@@ -187,6 +198,18 @@ def _four_steps(where, square, forward, scale, sizes, out, source):
         "c2c", where, high, high, forward, scale, [*sizes, low],
         (to, out_step * low, [*out_strides, out_step]), (start, item, [*strides, high * item]),
     )  # fmt: skip
+
+
+def _multiply(source, out, dim, forward, scale):
+    """Short lines of any length."""
+    n = source.shape[dim]
+    matrix = TABLES["matrix", source.device, source.dtype, n, forward, scale]
+    with no_grad():
+        if dim == source.ndim - 1:
+            out.copy_(source @ matrix)
+        else:
+            movedim = function("movedim")
+            movedim(out, dim, -1).copy_(movedim(source, dim, -1) @ matrix)
 
 
 def _convolve(source, out, dim, forward, scale):

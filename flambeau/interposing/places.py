@@ -71,15 +71,20 @@ def offer_all() -> None:
 
 
 def _offer_members():
-    """Methods and properties of Tensor that are neither ops nor data."""
+    """Methods and properties of Tensor that are neither ops nor data; none that programs added."""
     for name, member in list(Tensor.__dict__.items()):
-        if name in IGNORED:
+        if name in IGNORED or not _is_ours(member):
             continue
         if isinstance(member, types.FunctionType):
             offer(member, "Tensor." + name, "method", key=name)
         elif isinstance(member, property) and (name in PROPERTIES or name[0] != "_"):
             for access in ("get", "set", "del"):
                 _offer_access(member, name, access)
+
+
+def _is_ours(member):
+    function = member.fget if isinstance(member, property) else member
+    return (getattr(function, "__module__", None) or "").partition(".")[0] in ("flambeau", "torch")
 
 
 def _offer_access(member: Any, name: str, access: str) -> None:

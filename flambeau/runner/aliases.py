@@ -1,9 +1,10 @@
 """`import torch` gives flambeau: a finder for this process, a path for those it starts.
 
-The finder answers for `torch`, `torchvision` and `torchviz` with flambeau's own modules, so both
-names lead to the same objects. A process that the program starts (loader workers that are spawned,
-`subprocess.run([sys.executable, ...])`) inherits PYTHONPATH, where `path/torch.py` lies in front of
-an installed PyTorch. Nothing outside the program's own processes changes.
+The finder answers for `torch`, `torchvision`, `torchviz` and `functorch` with flambeau's own
+modules, so both names lead to the same objects. A process that the program starts (loader workers
+that are spawned, `subprocess.run([sys.executable, ...])`) inherits PYTHONPATH, where
+`path/torch.py` lies in front of an installed PyTorch. Nothing outside the program's own processes
+changes.
 """
 
 import importlib
@@ -18,7 +19,12 @@ from pathlib import Path
 import flambeau
 from flambeau import version
 
-ALIASES = {"torch": "flambeau", "torchvision": "flambeau.vision", "torchviz": "flambeau.viz"}
+ALIASES = {
+    "torch": "flambeau",
+    "torchvision": "flambeau.vision",
+    "torchviz": "flambeau.viz",
+    "functorch": "flambeau._functorch.older",
+}
 PATH = str(Path(__file__).parent / "path")
 MISSING: list[str] = []  # modules that were asked for and are not there
 

@@ -10,7 +10,7 @@ import pickle as _pickle
 import sys as _sys
 import warnings as _warnings
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from flambeau._device import device as _device
 from flambeau.config import forced_weights_only as _forced_weights_only
@@ -64,6 +64,9 @@ from flambeau.serialization.safe_names import (
     get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint,
 )
 from flambeau.serialization.safe_names import safe_globals as safe_globals
+
+# what `load` takes as map_location, for annotations
+MAP_LOCATION: TypeAlias = Any
 
 __all__ = [
     "SourceChangeWarning",

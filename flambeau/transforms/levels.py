@@ -146,6 +146,12 @@ class Wrapped(Tensor):
     def __format__(self, spec: str) -> str:
         return repr(self)
 
+    def __copy__(self) -> Any:
+        return same(self)
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self.clone().detach()
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")

@@ -24,6 +24,9 @@ from flambeau.utils.tree_nodes import _dict_flatten as _dict_flatten
 from flambeau.utils.tree_nodes import _dict_flatten_with_keys as _dict_flatten_with_keys
 from flambeau.utils.tree_nodes import _dict_unflatten as _dict_unflatten
 from flambeau.utils.tree_nodes import _get_node_type as _get_node_type
+from flambeau.utils.tree_nodes import _list_flatten as _list_flatten
+from flambeau.utils.tree_nodes import _list_flatten_with_keys as _list_flatten_with_keys
+from flambeau.utils.tree_nodes import _list_unflatten as _list_unflatten
 from flambeau.utils.tree_nodes import _register_pytree_node as _register_pytree_node
 from flambeau.utils.tree_nodes import is_namedtuple as is_namedtuple
 from flambeau.utils.tree_nodes import is_namedtuple_class as is_namedtuple_class

@@ -210,6 +210,18 @@ def _dict_unflatten(values: Iterable, context: Any) -> dict:
     return dict(zip(context, values))
 
 
+def _list_flatten(d: list) -> tuple[list, Any]:
+    return list(d), None
+
+
+def _list_flatten_with_keys(d: list) -> tuple[list, Any]:
+    return [(SequenceKey(k), child) for k, child in enumerate(d)], None
+
+
+def _list_unflatten(values: Iterable, context: Any) -> list:
+    return list(values)
+
+
 def _default_context(d):
     return [d.default_factory, list(d)]
 
@@ -220,7 +232,7 @@ def _attributes(t):
 
 _BUILTIN = [
     NodeDef(tuple, _items, lambda items, _: tuple(items), _numbered),
-    NodeDef(list, _items, lambda items, _: list(items), _numbered),
+    NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys),
     NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
     NodeDef(namedtuple, lambda t: _items(t, type(t)), lambda i, kind: kind(*i), _attributes),
     NodeDef(

@@ -1,5 +1,6 @@
 """Transforms in each other, models, writes, random numbers, and functions of their own."""
 
+import copy
 import gc
 import warnings
 
@@ -474,6 +475,10 @@ def test_autocast(x):
     with torch.autocast("cpu", torch.bfloat16):
         assert vmap(lambda a: a @ a.T)(rows).dtype is torch.bfloat16
         assert jvp(lambda a: a @ a.mT, (rows,), (rows,))[1].dtype is torch.bfloat16
+
+
+def test_copies(x):
+    close(vmap(lambda a: copy.copy(a) + copy.deepcopy(a))(x), 2 * x)
 
 
 def test_contiguous(x):

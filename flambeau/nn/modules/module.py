@@ -7,7 +7,7 @@ What a module holds (registry.py), how it is walked and converted (traversal.py)
 from collections import OrderedDict
 from typing import Any
 
-from flambeau.nn.modules import calling
+from flambeau.nn.modules import calling, registry
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.modules.calling import (
     register_module_backward_hook as register_module_backward_hook,
@@ -43,6 +43,9 @@ from flambeau.nn.modules.traversal import Traversal
 _global_forward_hooks = calling.forward_hooks
 _global_forward_pre_hooks = calling.forward_pre_hooks
 _global_backward_hooks = calling.backward_hooks
+_global_parameter_registration_hooks = registry.parameter_hooks
+_global_buffer_registration_hooks = registry.buffer_hooks
+_global_module_registration_hooks = registry.module_hooks
 
 
 def _addindent(text, spaces):

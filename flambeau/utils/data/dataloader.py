@@ -28,6 +28,7 @@ FIXED = frozenset("batch_size batch_sampler sampler drop_last dataset persistent
 
 # Names of PyTorch's that programs import or subclass.
 _DatasetKind = DatasetKind
+_collate_fn_t = _worker_init_fn_t = Callable  # for annotations
 _BaseDataLoaderIter = BaseIterator
 _SingleProcessDataLoaderIter = SingleProcessIterator
 

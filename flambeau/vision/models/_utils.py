@@ -67,7 +67,7 @@ def initialize(
     model: nn.Module,
     conv: Callable[[Tensor], Any] | None = None,
     linear: Callable[[Tensor], Any] | None = None,
-    biases: tuple[type[nn.Module], ...] = (nn.Conv2d, nn.Linear),
+    biases: tuple[type[nn.Module], ...] = (nn.Conv2d, nn.Conv3d, nn.Linear),
 ) -> None:
     """Give start values to all layers, in the order of `modules()`, which is that of the draws.
 
@@ -76,12 +76,12 @@ def initialize(
         biases: of which of these layers the biases become zero too.
     """
     for module in model.modules():
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, (nn.Conv2d, nn.Conv3d)):
             draw = conv
         elif isinstance(module, nn.Linear):
             draw = linear
         else:
-            if isinstance(module, (nn.BatchNorm2d, nn.GroupNorm)):
+            if isinstance(module, (nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)):
                 nn.init.ones_(module.weight)
                 nn.init.zeros_(module.bias)
             continue

@@ -1,4 +1,4 @@
-"""efficientnet-pytorch, facenet-pytorch's network, segmentation-models-pytorch, open_clip."""
+"""efficientnet-pytorch, segmentation-models-pytorch and open_clip: networks and losses."""
 
 import open_clip
 import segmentation_models_pytorch as smp

@@ -1,12 +1,10 @@
-"""julius, asteroid-filterbanks, torch-dct, kymatio, pytorch-wavelets, pytorch-tcn."""
+"""julius, asteroid-filterbanks, torch-dct, pytorch-tcn."""
 
 import julius
 import torch
 import torch_dct
 from asteroid_filterbanks import STFTFB, Encoder, FreeFB, ParamSincFB
-from kymatio.torch import Scattering1D, Scattering2D
 from pytorch_tcn import TCN
-from pytorch_wavelets import DWTForward, DWTInverse
 from showing import gradients, show
 
 torch.manual_seed(0)
@@ -26,14 +24,6 @@ for bank in (FreeFB(8, 16), STFTFB(16, 16), ParamSincFB(8, 17)):
     torch.manual_seed(1)
     encoder = Encoder(bank)
     show(type(bank).__name__, encoder(x))
-show(
-    "scattering",
-    Scattering1D(J=4, shape=512, Q=4)(x[..., :512].detach().contiguous()),
-    Scattering2D(J=2, shape=(16, 16))(torch.randn(1, 16, 16)),
-)
-image = torch.randn(1, 2, 16, 16)
-low, high = DWTForward(J=2, wave="db2", mode="zero")(image)
-show("wavelets", low, high, DWTInverse(wave="db2", mode="zero")((low, high)))
 torch.manual_seed(2)
 tcn = TCN(1, [4, 4], kernel_size=3, dropout=0.0)
 out = tcn(x[..., :50])

@@ -29,7 +29,6 @@ OPTIONS = [
     dict(attn_flash=True),
     dict(macaron=True),
     dict(shift_tokens=1),
-    dict(resi_dual=True),
 ]
 for options in OPTIONS:
     torch.manual_seed(1)

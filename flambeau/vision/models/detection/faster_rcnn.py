@@ -1,6 +1,8 @@
 """Faster R-CNN: regions that a network proposes, and heads for their boxes (Ren et al. 2015)."""
 
 from collections.abc import Callable
+from itertools import chain, pairwise
+from math import prod
 from typing import Any
 
 from flambeau import Tensor, nn
@@ -172,17 +174,12 @@ class FastRCNNConvFCHead(nn.Sequential):
         fc_layers: list[int],
         norm_layer: Callable[..., nn.Module] | None = None,
     ) -> None:
-        channels, height, width = input_size
-        layers: list[nn.Module] = []
-        for after in conv_layers:
-            layers.append(Conv2dNormActivation(channels, after, norm_layer=norm_layer))
-            channels = after
-        layers.append(nn.Flatten())
-        channels *= height * width
-        for after in fc_layers:
-            layers += [nn.Linear(channels, after), nn.ReLU(inplace=True)]
-            channels = after
-        super().__init__(*layers)
+        channels, *sides = input_size
+        places = pairwise([channels, *conv_layers])
+        rows = [Conv2dNormActivation(*pair, norm_layer=norm_layer) for pair in places]
+        flat = [channels, *conv_layers][-1] * prod(sides)
+        ends = [(nn.Linear(*pair), nn.ReLU(inplace=True)) for pair in pairwise([flat, *fc_layers])]
+        super().__init__(*rows, nn.Flatten(), *chain(*ends))
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")

@@ -11,13 +11,12 @@ def grid_sample(
     img: Tensor, absolute_grid: Tensor, mode: str = "bilinear", align_corners: bool | None = None
 ) -> Tensor:
     """`F.grid_sample` with coordinates in pixels."""
-    height, width = img.shape[-2:]
-    x, y = absolute_grid.split([1, 1], dim=-1)
-    x = 2 * x / (width - 1) - 1
-    if height > 1:  # a line has no height to divide by
-        y = 2 * y / (height - 1) - 1
-    grid = flambeau.cat([x, y], dim=-1)
-    return F.grid_sample(img, grid, mode=mode, align_corners=align_corners)
+    shares: list[Tensor] = []
+    for place, side in zip(absolute_grid.unbind(-1), reversed(img.shape[-2:]), strict=True):
+        # a line has no height to divide by, and its only row is where it is
+        is_line = side == 1 and bool(shares)
+        shares.append(place if is_line else 2 * place / (side - 1) - 1)
+    return F.grid_sample(img, flambeau.stack(shares, dim=-1), mode, align_corners=align_corners)
 
 
 def make_coords_grid(batch_size: int, h: int, w: int, device: Any = "cpu") -> Tensor:

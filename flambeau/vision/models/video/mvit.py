@@ -17,6 +17,7 @@ from flambeau.nn import functional as F
 from ...ops.misc import MLP
 from ...ops.stochastic_depth import StochasticDepth
 from .._api import builder, overwrite_named_param
+from .._utils import initialize
 from ..published import published
 
 __all__ = ["MViT", "MViT_V1_B_Weights", "MViT_V2_S_Weights", "mvit_v1_b", "mvit_v2_s"]
@@ -346,22 +347,10 @@ class MViT(nn.Module):
                 size = [n // step for n, step in zip(size, settings.stride_q, strict=True)]
         self.norm = norm(last)
         self.head = nn.Sequential(nn.Dropout(dropout, inplace=True), nn.Linear(last, num_classes))
-        self._start()
-
-    def _start(self) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.LayerNorm):
-                if module.weight is not None:
-                    nn.init.ones_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, PositionalEncoding):
-                for parameter in module.parameters():
-                    nn.init.trunc_normal_(parameter, std=0.02)
+        draw = partial(nn.init.trunc_normal_, std=0.02)
+        for parameter in self.pos_encoding.parameters():
+            draw(parameter)
+        initialize(self, linear=draw)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() == 4:  # images are films of one frame

@@ -5,11 +5,13 @@ Of time and place together (R3D), of time in the first row only (MC3), of place 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from flambeau import Tensor, nn
 
 from .._api import builder
+from .._utils import fan_out, initialize
 from ..published import published
 
 __all__ = [
@@ -197,23 +199,10 @@ class VideoResNet(nn.Module):
             self.add_module(f"layer{place + 1}", row)
         self.avgpool = nn.AdaptiveAvgPool3d((1, 1, 1))
         self.fc = nn.Linear(512 * block.expansion, num_classes)
-        self._start(zero_init_residual)
-
-    def _start(self, as_identities: bool) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Conv3d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.BatchNorm3d):
-                nn.init.ones_(module.weight)
-                nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, 0, 0.01)
-                nn.init.zeros_(module.bias)
-        for module in self.modules() if as_identities else ():
-            if isinstance(module, Bottleneck):
-                nn.init.zeros_(module.conv3[1].weight)
+        initialize(self, conv=fan_out, linear=partial(nn.init.normal_, mean=0, std=0.01))
+        for inner in self.modules() if zero_init_residual else ():
+            if isinstance(inner, Bottleneck):
+                nn.init.zeros_(inner.conv3[1].weight)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(x)

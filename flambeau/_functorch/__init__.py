@@ -1,0 +1,1 @@
+"""`torch._functorch`, by name; transforms are in func/ and transforms/."""
