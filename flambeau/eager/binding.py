@@ -34,10 +34,9 @@ def bind(op, args, kwargs):
     """Arguments by parameter name, in order, checked and normalised."""
     params = op.params
     bound = {}
-    order = op.options.get("loose_alpha")
-    if order and len(args) == 3 and as_number(args[1]) is not None:
-        at = order.index("alpha")
-        args, kwargs = (args[0], args[3 - at]), {**kwargs, "alpha": args[at]}
+    order = op.options.get("old_order")
+    if order and len(args) == len(order) and as_number(args[1]) is not None:
+        args, kwargs = _reordered(params, dict(zip(order, args)), kwargs)
     if len(args) > len(params) or op.options.get("varargs"):
         args = pack_rest(op, args)
     for p, value in zip(params, args):
@@ -80,6 +79,12 @@ def bind(op, args, kwargs):
         )
         for k, p in enumerate(params)
     }
+
+
+def _reordered(params, given, kwargs):
+    """add(input, alpha, other), from before alpha had a name, as add(input, other, alpha=alpha)."""
+    places = tuple(given.pop(p.name) for p in params if not p.keyword_only)
+    return places, {**kwargs, **given}
 
 
 def judged(op, error, values):

@@ -264,11 +264,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "fits": bool,  # must numbers in the place of tensors lie within the dtype?
         "fold": tuple,
         "inplace_row": str,
-        "loose_alpha": tuple,  # order of three arguments without names, the second a number
         "loose": bool,  # does autograd not care for its writes?
         "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
         "numbers_for": tuple,  # for which of them, if not for all
+        "old_order": tuple,  # of arguments that all come without names, the second a number
         "overlapping": bool,  # may it write an element twice, in place?
         "overload": Function,
         "prepare": Function,

@@ -142,3 +142,14 @@ def test_large_numbers_that_fit_are_welcome():
         assert x.new_empty(2).fill_(1e30)[0] == flambeau.tensor(1e30)
         assert h.fill_(float("inf")).tolist() == [float("inf")] * 2
         assert flambeau.zeros(1, dtype=flambeau.uint8).fill_(-1).item() == 255
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_factors_may_come_second_without_a_name(name):
+    a, b, c = (flambeau.tensor([1.0, 2.0]) * k for k in (1, 3, 5))
+    wanted = getattr(flambeau, name)(a, b, c, value=0.5)
+    assert flambeau.equal(getattr(flambeau, name)(a, 0.5, b, c), wanted)
+    assert flambeau.equal(getattr(a, name)(0.5, b, c), wanted)
+    assert flambeau.equal(getattr(a.clone(), name + "_")(0.5, b, c), wanted)
+    with pytest.raises(TypeError):
+        getattr(flambeau, name)(a, b, 0.5, c)
