@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -140,3 +142,24 @@ def test_modes_end_with_their_blocks_in_every_thread():
         flambeau.ones(2)
     flambeau.ones(2)
     assert log == [threading.get_ident()]
+
+
+def test_methods_that_a_program_keeps_under_another_name_are_not_asked_about():
+    text = """
+import flambeau
+Tensor, kept = flambeau.Tensor, flambeau.Tensor.as_subclass
+Tensor._kept = kept
+Tensor.as_subclass = lambda self, cls: kept(self, cls)
+class Sub(Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        asked.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+asked = []
+x = flambeau.ones(2).as_subclass(Sub)
+x.as_subclass(Tensor)
+assert not asked, asked
+x + 1
+assert asked == ["add"], asked
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)

@@ -73,7 +73,8 @@ def offer_all() -> None:
 def _offer_members():
     """Methods and properties of Tensor that are neither ops nor data; none that programs added."""
     for name, member in list(Tensor.__dict__.items()):
-        if name in IGNORED or not _is_ours(member):
+        # A program that replaces a method may keep ours under a name of its own.
+        if {name, getattr(member, "__name__", name)} & IGNORED or not _is_ours(member):
             continue
         if isinstance(member, types.FunctionType):
             offer(member, "Tensor." + name, "method", key=name)
