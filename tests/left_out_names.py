@@ -79,7 +79,6 @@ LEFT_OUT = {
     "torch.utils: generate_methods_.*|rename_privateuse1_backend|set_module":
         "for devices that are added to PyTorch from outside",
     "torch.utils.benchmark": MAKING,
-    "torch.utils.checkpoint": MAKING,
     "torch.utils.cpp_extension": CPP,
     "torch.utils.data": DATAPIPES,
     "torch.utils.deterministic": "memory is never left as it was by a kernel",

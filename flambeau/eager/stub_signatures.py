@@ -3,7 +3,8 @@
 Generated functions take their arguments in ways that are quick, not in ways that read well. Each
 has a `__signature__` that knows its name only, and looks into the `.pyi` files (tools/stubs.py
 writes them) when somebody asks: PyTorch's names, order and defaults, of the overload with the most
-parameters. Types are left to those who read the stubs themselves.
+parameters. Types are left to those who read the stubs themselves. Where a stub leaves something
+open (`...`, `*args`), the code is asked.
 """
 
 import ast
@@ -12,12 +13,13 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType, MappingProxyType
 
+from flambeau.ops.table import REQUIRED
+
 _HOME = Path(__file__).parents[1]
 _FILES = {
     "linalg_": "linalg/__init__.pyi",
     "special_": "special/__init__.pyi",
     "fft_": "fft/__init__.pyi",
-    "functional_": "nn/functional.pyi",
 }
 
 
@@ -42,7 +44,15 @@ def _overloads(name, method):
     for prefix, file in _FILES.items():
         if name.startswith(prefix) and name.removeprefix(prefix) in _definitions(file):
             return _definitions(file)[name.removeprefix(prefix)]
-    return _definitions("__init__.pyi").get(name) or _definitions("nn/functional.pyi").get(name, ())
+    if name in _definitions("__init__.pyi"):
+        return _definitions("__init__.pyi")[name]
+    known = _definitions("nn/functional.pyi").get(name.removeprefix("functional_"), ())
+    return () if any(map(_is_open, known)) else known
+
+
+def _is_open(arguments):
+    values = [*arguments.defaults, *arguments.kw_defaults]
+    return arguments.vararg or any(isinstance(v, ast.Constant) and v.value is ... for v in values)
 
 
 def _parameters(arguments):
@@ -65,6 +75,31 @@ def _value(node):
     return inspect.Parameter.empty if node is None else ast.literal_eval(node)
 
 
+def _cleaned(parameters):
+    """Without what generated functions have beside their parameters: *rest, out=, **kwargs."""
+    parameters = [p for p in parameters if p.name not in ("rest", "kwargs", "out")]
+    return [p.replace(default=p.empty) if p.default is REQUIRED else p for p in parameters]
+
+
+def _with_defaults(found, plain):
+    """What one overload asks for and another does not know, has the default of the code."""
+    empty = inspect.Parameter.empty
+    known = {p.name: p.default for p in plain if p.default is not empty}
+    made, may_miss = [], True
+    for p in reversed(found):  # a parameter without a default may not follow one with a default
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            p = p.replace(default=known[p.name]) if _lacks(p, known) and may_miss else p
+            may_miss = p.default is not empty
+        elif _lacks(p, known):
+            p = p.replace(default=known[p.name])
+        made.append(p)
+    return made[::-1]
+
+
+def _lacks(p, known):
+    return (p.default is p.empty or p.default == ()) and p.name in known
+
+
 class StubSignature(inspect.Signature):
     """A signature that is read from a stub when it is looked at."""
 
@@ -77,11 +112,10 @@ class StubSignature(inspect.Signature):
         if slot not in ("_parameters", "_return_annotation"):
             raise AttributeError(slot)
         known = _overloads(self._name, self._method)
+        found = _cleaned(plain_signature(self._function).parameters.values())
         if known:
             most = max(known, key=lambda a: len(a.args) + len(a.kwonlyargs))
-            found = _parameters(most)
-        else:
-            found = list(plain_signature(self._function).parameters.values())
+            found = _with_defaults(_parameters(most), found)
         self._parameters = MappingProxyType({p.name: p for p in found})
         self._return_annotation = inspect.Signature.empty
         return getattr(self, slot)
@@ -96,7 +130,8 @@ class StubSignature(inspect.Signature):
 
 
 def plain_signature(function):
-    """The signature that the code of a function has."""
+    """The signature that the code of a function has, or had before handlers stood around it."""
+    function = inspect.unwrap(function)
     if not isinstance(function, FunctionType):
         return inspect.signature(function)
     code = function.__code__, function.__globals__, function.__name__, function.__defaults__

@@ -6,7 +6,6 @@ backward run with batched tensors, as one function below. For jvp it has a `jvp`
 
 from typing import Any
 
-from flambeau import interposing
 from flambeau._tensor import Tensor
 from flambeau.autograd.function import Function, FunctionNode
 from flambeau.autograd.grad_mode import no_grad
@@ -242,8 +241,3 @@ def _pushed(cls, primals, tangents, found):
         ]
     moved = cls.jvp(ctx, *tangents)
     return moved if isinstance(moved, tuple) else (moved,)
-
-
-interposing.offer(
-    Function.__dict__["apply"].__func__, "autograd.Function", "custom", key="Function.apply"
-)

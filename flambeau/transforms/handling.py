@@ -55,7 +55,7 @@ def rule(*keys: str) -> Callable:
 class _Transforming(interposing.Handler):
     """Stands around ops while levels run."""
 
-    kinds = frozenset({"op", "python", "data", "method", "property", "custom"})
+    kinds = frozenset({"op", "python", "data", "method", "property", "function"})
     level = (interposing.CASTING + interposing.DISPATCH_MODES) // 2
     sees = "all"
     is_lasting = True

@@ -8,7 +8,7 @@ from flambeau.testing import assert_close
 from flambeau.vision import models
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-NAMES = models.list_models()
+NAMES = models.list_models(models) + models.list_models(models.segmentation)
 
 
 def make(name):

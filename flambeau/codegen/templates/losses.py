@@ -11,7 +11,7 @@ from flambeau.codegen.build import PointwiseBody, kernel_kinds
 from flambeau.codegen.llvm import Emitter, convert, load_element, to_memory
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, Module, V, vector
+from flambeau.codegen.loops import I64, PTR, Module, V, vector
 
 MOST_CHUNKS = 64  # numbers that the block of a call has room for
 TOGETHER = 4  # vectors that are added before they meet the total
@@ -68,23 +68,21 @@ class _TotalBody(PointwiseBody):
                 lanes = fn.shuffle(lanes, None, low) + fn.shuffle(lanes, None, high)
         fn.store(lanes, fn.gep(self.block, self.chunk + self.place, I64), 8)
 
-    def _row(self, bases, begin, end, coordinates):
+    def _unroll(self):
+        return TOGETHER
+
+    def _row(self, bases, begin, end, coordinates, cuts=None):
         fn, w = self.fn, self.width
-        wide = w * TOGETHER
-        start = begin + ((end - begin) / wide) * wide
-        with fn.loop(begin, start, wide) as i:
+        start, whole, mask = cuts or self._cuts(begin, end)
+        with fn.loop(begin, start, w * TOGETHER) as i:
             parts = [self._value(bases, i + k * w, None) for k in range(TOGETHER)]
             while len(parts) > 1:
                 parts = [a + b for a, b in zip(parts[::2], parts[1::2])]
             self._add(parts[0])
-        whole = begin + ((end - begin) / w) * w
         with fn.loop(start, whole, w) as i:
             self._add(self._value(bases, i, None))
         if w > 1:
             with fn.when(whole < end):
-                left = fn.convert("trunc", end - whole, "i32")
-                lanes = fn.iota(vector("i32", w))
-                mask = fn.pure(f"icmp ult {lanes}, {fn.splat(left, w).name}", vector(I1, w))
                 self._add(fn.select(mask, self._value(bases, whole, mask), 0.0))
 
     def _step(self, bases, i, mask, coordinates, tiled=False):

@@ -14,7 +14,6 @@ from typing import Any
 from flambeau import interposing
 from flambeau._layout import span
 from flambeau._tensor import Tensor
-from flambeau.autograd.function import Function
 from flambeau.nn.modules.calling import Calling
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import UninitializedTensorMixin
@@ -292,11 +291,6 @@ def record(model: Any, args: tuple) -> list[Node]:
             recorder.add(f"input/{place}", "IO Node", [], [t])
     inputs = len(recorder.nodes)
     interposing.offer(Calling.__call__, "nn.Module", "module")
-    interposing.offer(
-        Function.apply.__func__,  # type: ignore[attr-defined]
-        lambda args, kwargs: args[0].__name__,
-        "function",
-    )
     with _evaluating(model), interposing.handling(recorder):
         result = model(*args)
     results = [(place, recorder.source(t), t) for place, t in tensors_in(result)]
