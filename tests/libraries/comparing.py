@@ -12,10 +12,8 @@ RECORDED = HERE / "recorded"
 NOISE = ("showing",)
 # programs that stop or differ, and why
 KNOWN: dict[str, str] = {
-    "fastai_learner": "its own `Tensor.as_subclass` never comes to an end here",
     "geoopt_manifolds": "`torch.tensordot` with two lists does not compile in a script",
-    "small_optimizers": "only the Ranger family of torch-optimizer, which calls `addcdiv_` in its "
-    "deprecated form, and SOAP, whose numbers are off in the third digit",
+    "small_optimizers": "only SOAP, whose numbers are off in the third digit",
 }
 
 
