@@ -174,7 +174,7 @@ def _plan_index(key):
     layout, *indices = key
     given = [i for i in indices if i is not None]
     for i in given:
-        if i.dtype is not d.int64:
+        if i.dtype is not d.int64 or _is_strange(i.device, layout.device):
             return None
     if not given:
         return None
@@ -202,8 +202,29 @@ def _plan_rows(layout, index):
 INDEXED = Plans(_plan_index, mixed=True)
 
 
+def _is_strange(device, home):
+    """Is this another device, of those that have memory?"""
+    return device is not home and "meta" not in (device.type, home.type)
+
+
+def brought(input, indices):
+    """Indices on the device of a tensor: those of the host are sent there."""
+    found = []
+    for i in indices:
+        if i is not None and _is_strange(i.device, input.device):
+            if i.device.type != "cpu":
+                raise RuntimeError(
+                    "indices should be either on cpu or on the same device as the indexed tensor "
+                    f"({input.device})"
+                )
+            i = i.to(input.device)
+        found.append(i)
+    return tuple(found)
+
+
 def _index_odd(input, indices):
-    """Masks, bytes and narrow integers."""
+    """Masks, bytes and narrow integers, and what lies on the host."""
+    indices = brought(input, indices)
     mask = whole_mask(input, indices)
     if mask is not None and not without_memory(input._layout):
         return LAUNCHERS["masked_select"](input, mask)
@@ -218,7 +239,9 @@ def _index_odd(input, indices):
 
 @writer("index_put", keep_order=True)
 def index_put(target, indices, values, accumulate):
-    layout = target._layout
+    layout, indices = target._layout, brought(target, indices)
+    if not values._layout.ndim and _is_strange(values.device, layout.device):
+        values = views.detached(values).to(layout.device)
     if (
         values.dtype is not layout.dtype
         and values._layout.numel == 1

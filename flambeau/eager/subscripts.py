@@ -18,7 +18,7 @@ from flambeau.eager import creation
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import recorder
 from flambeau.eager.fragments import follow_makers
-from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
+from flambeau.eager.indexing import brought, index, index_put, number_tensor, whole_mask, write_row
 from flambeau.eager.methods import function
 from flambeau.eager.overlaps import check_overlap
 from flambeau.ops.indexing import check_fits
@@ -256,7 +256,7 @@ def _take_apart(input, key):
             dim, original = dim + skip, original + skip
         elif kind is bool or item._layout.ndim == 0:
             result = unsqueeze(result, dim)
-            tensors[dim] = _flag(item)
+            tensors[dim] = _flag(item, input.device)
             dim += 1
         else:
             tensors[dim] = item
@@ -277,13 +277,13 @@ def _in_order(tensors):
     return tuple(found)
 
 
-def _flag(item):
+def _flag(item, device):
     """A bool scalar (or 0-d mask) as an index for a dimension of size 1."""
     if isinstance(item, Tensor):
         if item.dtype not in (d.bool_, d.uint8):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         item = bool(item.item())
-    return creation.tensor([0] if item else [], dtype=d.int64)
+    return creation.tensor([0] if item else [], dtype=d.int64, device=device)
 
 
 def _slice(input, dim, item):
@@ -406,7 +406,7 @@ def _put(part, indices, value):
         part._requires_grad or (isinstance(value, Tensor) and value._requires_grad)
     )
     if plain and not isinstance(value, Tensor) and whole_mask(part, indices) is not None:
-        part.masked_fill_(indices[0], value)
+        part.masked_fill_(brought(part, indices)[0], value)
         return None
     if not isinstance(value, Tensor):
         check_fits(value, part.dtype)

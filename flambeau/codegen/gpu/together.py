@@ -20,14 +20,15 @@ def on_gpu():
 
 
 def raised(fn, pointer, amount):
-    """What lay at an address before an integer was added to it."""
+    """What lay at an address before a number was added to it."""
     type = amount.type
     if not on_gpu():
         before = fn.load(pointer, type)
         fn.store(before + amount, pointer)
         return before
     order = f'syncscope("device") monotonic, align {bytes_of(type)}'
-    return fn.emit(f"atomicrmw add {pointer}, {amount} {order}", type)
+    add = "add" if type.startswith("i") else "fadd"
+    return fn.emit(f"atomicrmw {add} {pointer}, {amount} {order}", type)
 
 
 def raised_to(fn, pointer, value):
@@ -174,6 +175,12 @@ def watched(fn, pointer, type):
 def told(fn, value, pointer):
     """Store for other groups to see."""
     fn.line(f"store volatile {value}, {pointer}, align {bytes_of(value.type)}")
+
+
+def fence(fn):
+    """What was stored before is there for all before anything that comes after."""
+    if on_gpu():
+        fn.call("llvm.nvvm.membar.gl", "void", pure=False)
 
 
 def unsigned(fn, value, type=I64):
