@@ -243,7 +243,7 @@ def clock():
     """The clock around kernels, for profilers; None where there is none for this platform."""
     global _clock
     if _clock is None and kernel_clock.is_supported():
-        names = tuple(f"flambeau_clock_{n}" for n in ("block", "thunks", "events", "flags"))
+        names = tuple(f"flambeau_clock_{n}" for n in ("block", "events", "timed"))
         _clock = kernel_clock.KernelClock(load_functions(kernel_clock.clock_ir(), names))
     return _clock
 
@@ -259,7 +259,7 @@ def gpu_clock():
     runtime = found.part(None)
     if "clock" not in runtime.facts:
         stream = _support_of(runtime)["flambeau_stream"]
-        runtime.facts["clock"] = cuda_clock.GpuClock(runtime, cpu.homes, stream)
+        runtime.facts["clock"] = cuda_clock.GpuClock(runtime, stream)
     return runtime.facts["clock"]
 
 
