@@ -24,6 +24,7 @@ _clock: kernel_clock.KernelClock | None = None
 # changes while kernels are timed.
 _bodies: dict = {}
 sources: dict = {}  # address of a definition or a function -> (builder, its key, target)
+recipes: dict = {}  # the same of kernels of GPUs: ("file:function" of the host's builder, key)
 nests: dict = {}  # of pointwise kernels, by the address of their definition
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
