@@ -16,6 +16,22 @@ def on_gpu():
     return current().gpu == "ptx"
 
 
+def in_flight(fn, first, total, step, load, store, count=4):
+    """store(n, load(n)) for n from first to total, a step apart; a few are loaded, then stored.
+
+    LLVM may not move a load across a store, and one load at a time does not keep memory busy.
+    """
+    with fn.loop(first, total, step * count) as at:
+        places = [at + step * k if k else at for k in range(count)]
+        values = [load(fn.min(n, total - 1) if k else n) for k, n in enumerate(places)]
+        for k, (n, value) in enumerate(zip(places, values)):
+            if k == 0:
+                store(n, value)
+                continue
+            with fn.when(n < total):
+                store(n, value)
+
+
 # -- one cell, many threads ------------------------------------------------------------------------
 
 
