@@ -4,7 +4,8 @@ A builtin looks up its native function at every call (`definition.function` in c
 another address there while somebody measures costs nothing at other times. The other address is
 that of a function that reads a clock, calls the kernel (a builtin is handed where its definition
 is), reads the clock again and writes what it saw into a log. Python only reads the log when the
-measuring ends. Meanwhile builtins have another hash, which follows that address: they must not be keys of dictionaries.
+measuring ends. Meanwhile builtins have another hash, which follows that address: they must not be
+keys of dictionaries.
 
 Around kernels of a GPU events are recorded as well, if somebody asks for that (cuda_clock.py).
 """
@@ -18,7 +19,7 @@ import threading
 from flambeau.runtime import cpu
 
 CAPACITY = 1 << 20  # calls the log holds; later ones are counted, not kept
-RECORD = 5  # words of a record: definition, thread, start and end in nanoseconds, pair of events or -1
+RECORD = 5  # words of a record: definition, thread, start, end in nanoseconds, pair of events or -1
 
 _CLOCKS = {"linux": 1, "darwin": 8}  # the clock behind time.perf_counter_ns
 

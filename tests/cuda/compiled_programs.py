@@ -138,7 +138,11 @@ class Mixed(nn.Module):
             return self.out(x).mean(1).float()
 
 
-MODELS = {"mixed": (Mixed, classes(11, 8, 6)), "mlp": (Mlp, drawn(8, 12)), "attention": (Attention, classes(11, 8, 6))}
+MODELS = {
+    "mixed": (Mixed, classes(11, 8, 6)),
+    "mlp": (Mlp, drawn(8, 12)),
+    "attention": (Attention, classes(11, 8, 6)),
+}
 
 
 def training(net, optimizer):

@@ -84,10 +84,10 @@ class _Chain:
         stretch = number / STRETCH
         start = stretch * STRETCH
         self.joined(near, spare, number - start, lambda k: self.of_tile(row, start + k))
-        with kernel.threads(last=True) as thread:
-            with fn.when((thread == 0) & (number - start == STRETCH - 1)):
-                whole = program.combine(program.get(near, thread), program.get(total, thread))
-                self.publish(self.of_stretch(row, stretch), whole)
+        is_last = number - start == STRETCH - 1
+        with kernel.threads(last=True) as thread, fn.when((thread == 0) & is_last):
+            whole = program.combine(program.get(near, thread), program.get(total, thread))
+            self.publish(self.of_stretch(row, stretch), whole)
         self.joined(far, spare, stretch, lambda k: self.of_stretch(row, k))
         with kernel.threads(last=True) as thread:
             both = program.combine(program.get(far, thread), program.get(near, thread))

@@ -61,21 +61,23 @@ class _Part:
                         at = unsigned(fn, place + _ones(fn, found & ((1 << k) - 1)))
                         own = fn.convert("trunc", thread * each + k, I16)
                         fn.store(own, fn.gep(listed, at, I16))
-            with kernel.threads() as thread:
-                with fn.loop(thread, unsigned(fn, self.sums.whole()), THREADS) as n:
-                    at = unsigned(fn, fn.load(fn.gep(listed, n, I16), I16))
-                    visit(first + at, here + n)
+            kept = unsigned(fn, self.sums.whole())
+            with kernel.threads() as thread, fn.loop(thread, kept, THREADS) as n:
+                at = unsigned(fn, fn.load(fn.gep(listed, n, I16), I16))
+                visit(first + at, here + n)
 
     def number(self, starts, mask, visit):
         """visit(i, how many elements up to i are not zero) for all elements of a mask."""
         fn, kernel, cell = self.fn, self.kernel, self.cell
-        with self._stretches(starts, mask, "bool", EACH) as (first, end, here, flags):
-            with kernel.threads() as thread:
-                found, i = flags.get(thread), first + thread * EACH
-                where = unsigned(fn, cell.get(thread)) + here
-                for k in range(EACH):
-                    with fn.when(i + k < end):
-                        visit(i + k, where + unsigned(fn, _ones(fn, found & ((2 << k) - 1))))
+        with (
+            self._stretches(starts, mask, "bool", EACH) as (first, end, here, flags),
+            kernel.threads() as thread,
+        ):
+            found, i = flags.get(thread), first + thread * EACH
+            where = unsigned(fn, cell.get(thread)) + here
+            for k in range(EACH):
+                with fn.when(i + k < end):
+                    visit(i + k, where + unsigned(fn, _ones(fn, found & ((2 << k) - 1))))
 
     @contextmanager
     def _stretches(self, starts, mask, dtype, each):

@@ -2,9 +2,9 @@
 
 A thread takes an element, or a few bytes of a row where one index moves a whole row. What may be
 written by several threads is either combined atomically (`build_shared_walk`, where the order of
-operations makes no difference, or nobody asked for one), or by one thread in order: all of a column (`build_columns`), or
-all that goes to one place, once places are sorted (`build_places`, `build_runs`). Then results are
-the same in every run, and the same as the host's.
+operations makes no difference, or nobody asked for one), or by one thread in order: all of a column
+(`build_columns`), or all that goes to one place, once places are sorted (`build_places`,
+`build_runs`). Then results are the same in every run, and the same as the host's.
 """
 
 from flambeau.codegen.descriptions_places import IndexedWalk

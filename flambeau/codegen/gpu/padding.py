@@ -15,12 +15,10 @@ WIDTH = len(Pad._fields) + 2 * SIDE  # the word with the width of the result
 
 
 def _of_type(fn, given, type):
-    """Numbers, and fields of sides, in a type."""
+    """Sides whose fields are of a type."""
     if type == I64:
         return given
-    rows, *sides = given
-    found = [s._make([fn.convert("trunc", v, type) for v in s]) for s in sides]
-    return fn.convert("trunc", rows, type), *found
+    return [s._make([fn.convert("trunc", v, type) for v in s]) for s in given]
 
 
 def build_pad(bits, mode):
@@ -37,11 +35,11 @@ def build_pad(bits, mode):
     lanes, align = vector(integer, EACH), min(16, EACH * bits // 8)
     aligned = (fn.pure(f"ptrtoint {out} to i64", I64) & 15) == 0
     total = d.rows * wide.out
-    given = d.rows, deep, high, wide
+    given = deep, high, wide
 
     def results(type, thread):
         """All results of a thread, with places that are numbers of a type."""
-        rows, deep, high, wide = _of_type(fn, given, type)
+        deep, high, wide = _of_type(fn, given, type)
 
         def quotient(a, b):
             return divided(fn, a, b) if type == I64 else fn.pure(f"udiv {a}, {b.name}", I32)

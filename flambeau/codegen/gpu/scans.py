@@ -170,7 +170,7 @@ class _Rows(_Scan):
 def build_scan_rows(name, source, targets):
     """Both texts: scan rows: (targets..., source, nothing)."""
     program = _Rows("p" * (len(targets) + 3), name, source, targets)
-    fn, kernel, d, team = program.fn, program.kernel, program.d, program.team
+    kernel, d, team = program.kernel, program.d, program.team
     *outs, x, _ = (kernel.argument(1 + k) for k in range(len(targets) + 2))
     aligned = program.is_aligned([*outs, x], [*targets, source])
     carry = program.privates()
