@@ -260,7 +260,7 @@ def index_copy(input, dim: int, index, source):
     "index_fill",
     linear="input value",
     variants=WRITE,
-    numbers=True,
+    numbers_for=("value",),
     node="IndexFillBackward1",
     bare_node="IndexFillBackward0",
     grad=dict(

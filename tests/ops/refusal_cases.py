@@ -335,6 +335,33 @@ torch.matmul(T([1.]),T([2.]),out=T([1.]).double())
 torch.fft.rfft(torch.ones(2),dim=0,axis=-1)
 torch.fft.hfftn(torch.ones(5,6),s=[3,10],dim=[1,2],axis=-1)
 torch.zeros(1,0).chunk(2**62,1)
+torch.index_fill(torch.ones(1),1,-1,T(1.))
+torch.linalg.matrix_rank(torch.eye(2),0.5,rtol=0.1)
+torch.linalg.pinv(torch.eye(2),0.5,atol=0.1)
+torch.rms_norm(torch.ones(3),(1,3),torch.ones(2))
+torch.addmv(T(1.),T(1.),T(1.))
+torch._linalg_solve_ex(torch.eye(2),torch.eye(2),True)
+"""
+# two things are wrong: functions that PyTorch has in Python find values first, all others types
+ARGUMENTS += """
+F.local_response_norm(torch.ones(2),'a')
+F.embedding_bag(T([1]),torch.ones(2),mode=3)
+F.interpolate(torch.ones(1,1,2),mode=3)
+F.embedding(T([0]),torch.ones(2,2),padding_idx=5,sparse='x')
+F.instance_norm(torch.ones(2,2,1),momentum='a')
+torch._linalg_svd(torch.eye(2),True,True,driver=3)
+torch._softmax_backward_data(torch.ones(2),torch.ones(2),0,3)
+torch.as_strided(torch.ones(4),(2,),1)
+F.glu(torch.ones(4,dtype=torch.int64))
+F.glu(torch.ones(4,dtype=torch.complex64))
+torch.median(torch.ones(3),keepdim=True)
+torch.ones(3).nanmedian(keepdim=False)
+torch.rms_norm(torch.ones(3),(1,3))
+torch.rms_norm(T(1.),(1,))
+torch.group_norm(T(1.),2)
+torch.group_norm(torch.ones(4),0)
+torch.unsafe_split(T(1.),1,2)
+torch.adaptive_avg_pool1d(torch.ones(1,3)>0,(0,))
 """
 
 LINES = [line for text in (OUTS, NUMBERS, INDICES, ARGUMENTS) for line in text.strip().splitlines()]
