@@ -84,8 +84,11 @@ def row_function(op):
             take_out(op, out)
         try:
             bound = bind(op, args, kwargs)
-        except TypeError as error:
-            raise (own_complaint(op, args, kwargs) if is_python(op) else None) or error
+        except TypeError:
+            complaint = own_complaint(op, args, kwargs) if is_python(op) else None
+            if complaint is None:
+                raise
+            raise complaint from None
         return call_row(op, bound) if out is None else _call_into(op, bound, out)
 
     function = answering(general, op)
