@@ -118,7 +118,7 @@ def _corner(shape, device):
 @template(
     "scatter",
     variants=INTO,
-    numbers=True,
+    numbers_for=("src",),
     grad=dict(input=_scatter_input, src=_scatter_src),
     jvp=_scatter_jvp,
     exact_out=True,
