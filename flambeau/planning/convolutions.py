@@ -22,7 +22,7 @@ from flambeau.codegen.descriptions import (
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.runtime.cpu import packed
-from flambeau.runtime.processor import second_level
+from flambeau.runtime.processor import matrices_allowed, second_level
 from flambeau.runtime.stacks import alone
 from flambeau.runtime.threads import MANY, planned
 
@@ -33,6 +33,7 @@ PANEL = 288  # rows of a panel
 PIXELS = 384  # columns, with a cache of a megabyte
 FEW = 8  # chunks that are enough to keep some threads busy
 WEIGHT_PIXELS = 288  # the same for weight gradients, which have their other operand there, too
+BEYOND = 16  # rows of weights that a tile may read behind the last one
 WORDS = len(Convolution._fields)
 BLANK = blank_of(Convolution)
 
@@ -81,13 +82,18 @@ def _registers(code):
 
 @lru_cache
 def multiplies_pairs(code):
-    """Can products of this dtype be summed two at a time, without widening it before?"""
+    """Can products of this dtype be summed two at a time, without widening it before?
+
+    "square" where matrix registers do it.
+    """
     return alone(_multiplies_pairs, code)
 
 
 def _multiplies_pairs(code):
-    from flambeau.codegen.templates import tiles
+    from flambeau.codegen.templates import squares, tiles
 
+    if code == "bf16" and squares.available() and matrices_allowed():
+        return "square"
     return tiles.pairs(code)
 
 
@@ -396,7 +402,7 @@ def _product_frame(facts, biased, block, lines, per_part, together, own, phases)
     v["group_count"] = groups
     v["m_parts"], v["m_per_part"], v["has_bias"] = -(-rows // per_part), per_part, biased
     v["strip_group"] = pattern.strip_bytes
-    slot = up(at + own * (per_part + 8) * depth * size, 4096) + 64
+    slot = up(at + own * (per_part + BEYOND) * depth * size, 4096) + 64
     frame = _framed(v, pattern, phases, slot, None, 0)
     if own:
         return frame
@@ -404,8 +410,9 @@ def _product_frame(facts, biased, block, lines, per_part, together, own, phases)
     records = [w for phase in pattern.phases for w in phase.record(0, 0, 0, 0, 0, 0)]
     whole = frame if len(records) == phases * len(ConvolutionPhase._fields) else None
     whole = whole or _framed(v, pattern, len(pattern.phases), slot, None, 0)
+    room = groups * pattern.strip_bytes + BEYOND * depth * size
     strips = whole.describe(groups * -(-rows // strip_chunk), [0] * len(IMAGES), records)
-    return frame._replace(first_description=strips, first_bytes=groups * pattern.strip_bytes)
+    return frame._replace(first_description=strips, first_bytes=room)
 
 
 class WeightPlan(NamedTuple):
