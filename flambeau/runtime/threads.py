@@ -15,14 +15,27 @@ from flambeau import config
 
 # Note [Pool protocol]
 # Words of the shared block, a cache line each where they are contended:
-#   0 generation (futex word)   64 next chunk      128 workers inside    192 busy lock
-#   256 body, 264 block, 272 chunks, 280 threads allowed, 288 sleeping, 292 stop, 296 spin count
-# A worker enters (inside += 1) before it claims, and the caller, once no chunk is left, sets `next`
-# to a huge number and waits for inside == 0. A worker that arrives late claims a huge number and
-# leaves. Workers beyond the number of chunks do not even enter: every one that does costs a few
-# transfers of cache lines. A new job writes body, block and chunks before next becomes 0, so valid
-# claims see them.
+#   0 generation (48 bits, the first 32 are a futex word) and how many take part (16 bits), 8 body,
+#   16 block, 24 chunks: what a job is, in the line that idle workers watch
+#   64 next chunk   128 sleeping   192 busy lock
+#   272 workers started, 280 threads allowed, 292 stop, 296 spin count
+#   1024 + 64 k: a line for each that takes part: the generation whose chunk k is taken, 8 inside
+# Chunk k belongs to worker k (the caller is number 0), which takes it by writing the generation
+# into a line that hardly anybody else looks at; with as many chunks as threads or fewer, a job
+# costs each worker a few transfers of cache lines and the same chunk meets the same core, and its
+# cache, every time. The caller takes the chunks of workers that have not come, in order, so it
+# never waits for one that has no core; further chunks are claimed from a counter, in order. So
+# whoever runs a chunk may wait for an earlier one: somebody who is running has it, or the caller
+# will.
+# A worker marks its line (inside) before it claims. When no chunk is left the caller sets `next` to
+# a huge number and waits until no line is marked. Who takes part is read together with the
+# generation, and all first chunks of a job are taken before it ends, so one who comes late finds
+# nothing, or helps with the next job. Body, block and chunks are read after a claim, and stay until
+# the claimed chunk is done.
 HUGE = 1 << 60
+MOST = 256  # threads that may take part
+LINES = 1024  # where their lines begin
+GENERATIONS = (1 << 48) - 1  # bits of the first word
 
 # Note [Where a worker wakes]
 # Linux likes to wake a thread on the processor of whoever wakes it, and in a virtual machine it
@@ -132,28 +145,74 @@ def pool_ir(system, machine):
         declare += "\ndeclare i32 @sched_yield()"
     return f"""
 {declare}
-@flambeau_pool = internal global [128 x i64] zeroinitializer, align 64
+@flambeau_pool = internal global [{(LINES + 64 * MOST) // 8} x i64] zeroinitializer, align 64
 
 define ptr @flambeau_pool_block() {{
   ret ptr @flambeau_pool
 }}
 
-define internal void @claim(ptr %p) {{
-entry:
-  %nextp = getelementptr i8, ptr %p, i64 64
-  %chunksp = getelementptr i8, ptr %p, i64 272
-  %bodyp = getelementptr i8, ptr %p, i64 256
-  %blockp = getelementptr i8, ptr %p, i64 264
-  br label %again
-again:
-  %c = atomicrmw add ptr %nextp, i64 1 seq_cst
-  %n = load atomic i64, ptr %chunksp monotonic, align 8
-  %some = icmp slt i64 %c, %n
-  br i1 %some, label %work, label %out
-work:
+define internal void @work(ptr %p, i64 %c) {{
+  %bodyp = getelementptr i8, ptr %p, i64 8
+  %blockp = getelementptr i8, ptr %p, i64 16
   %body = load ptr, ptr %bodyp
   %block = load ptr, ptr %blockp
   call void %body(ptr %block, i64 %c)
+  ret void
+}}
+
+define internal void @first(ptr %p, i64 %who, i64 %g) {{
+entry:
+  %at = shl i64 %who, 6
+  %far = add i64 %at, {LINES}
+  %linep = getelementptr i8, ptr %p, i64 %far
+  br label %look
+look:
+  %old = load atomic i64, ptr %linep acquire, align 8
+  %open = icmp slt i64 %old, %g
+  br i1 %open, label %try, label %out
+try:
+  %pair = cmpxchg ptr %linep, i64 %old, i64 %g seq_cst seq_cst
+  %mine = extractvalue {{i64, i1}} %pair, 1
+  br i1 %mine, label %run, label %look
+run:
+  call void @work(ptr %p, i64 %who)
+  br label %out
+out:
+  ret void
+}}
+
+define internal void @others(ptr %p, i64 %parts, i64 %g) {{
+entry:
+  br label %head
+head:
+  %k = phi i64 [1, %entry], [%k1, %body]
+  %more = icmp slt i64 %k, %parts
+  br i1 %more, label %body, label %out
+body:
+  call void @first(ptr %p, i64 %k, i64 %g)
+  %k1 = add i64 %k, 1
+  br label %head
+out:
+  ret void
+}}
+
+define internal void @claim(ptr %p) {{
+entry:
+  %nextp = getelementptr i8, ptr %p, i64 64
+  %chunksp = getelementptr i8, ptr %p, i64 24
+  br label %again
+again:
+  %seen = load atomic i64, ptr %nextp acquire, align 8
+  %most = load atomic i64, ptr %chunksp monotonic, align 8
+  %any = icmp slt i64 %seen, %most
+  br i1 %any, label %take, label %out
+take:
+  %c = atomicrmw add ptr %nextp, i64 1 seq_cst
+  %n = load atomic i64, ptr %chunksp monotonic, align 8
+  %some = icmp slt i64 %c, %n
+  br i1 %some, label %run, label %out
+run:
+  call void @work(ptr %p, i64 %c)
   br label %again
 out:
   ret void
@@ -161,23 +220,24 @@ out:
 
 define void @flambeau_worker(ptr %p, i64 %me) {{
 entry:
-  %nextp = getelementptr i8, ptr %p, i64 64
-  %insidep = getelementptr i8, ptr %p, i64 128
-  %allowedp = getelementptr i8, ptr %p, i64 280
-  %chunksp = getelementptr i8, ptr %p, i64 272
-  %sleepp = getelementptr i8, ptr %p, i64 288
+  %sleepp = getelementptr i8, ptr %p, i64 128
   %stopp = getelementptr i8, ptr %p, i64 292
   %spinp = getelementptr i8, ptr %p, i64 296
+  %at = shl i64 %me, 6
+  %far = add i64 %at, {LINES + 8}
+  %insidep = getelementptr i8, ptr %p, i64 %far
   {hello}
   br label %idle
 idle:
-  %last = phi i32 [0, %entry], [%last, %asleep], [%g, %done]
+  %before = phi i64 [0, %entry], [%before, %asleep], [%g, %done]
+  %last = trunc i64 %before to i32
   %limit = load atomic i32, ptr %spinp monotonic, align 4
   br label %spin
 spin:
   %k = phi i32 [0, %idle], [%k1, %pause]
-  %g = load atomic i32, ptr %p acquire, align 4
-  %new = icmp ne i32 %g, %last
+  %word = load atomic i64, ptr %p acquire, align 8
+  %g = and i64 %word, {GENERATIONS}
+  %new = icmp ne i64 %g, %before
   br i1 %new, label %woken, label %pause
 pause:
   {pause}
@@ -194,16 +254,14 @@ woken:
   %stopped = icmp ne i32 %stop, 0
   br i1 %stopped, label %out, label %enter
 enter:
-  %allowed = load atomic i64, ptr %allowedp monotonic, align 8
-  %chunks = load atomic i64, ptr %chunksp monotonic, align 8
-  %fewer = icmp slt i64 %chunks, %allowed
-  %most = select i1 %fewer, i64 %chunks, i64 %allowed
-  %ok = icmp slt i64 %me, %most
+  %parts = lshr i64 %word, 48
+  %ok = icmp slt i64 %me, %parts
   br i1 %ok, label %join, label %done
 join:
-  %i = atomicrmw add ptr %insidep, i32 1 seq_cst
+  %i = atomicrmw xchg ptr %insidep, i32 1 seq_cst
+  call void @first(ptr %p, i64 %me, i64 %g)
   call void @claim(ptr %p)
-  %j = atomicrmw sub ptr %insidep, i32 1 seq_cst
+  store atomic i32 0, ptr %insidep release, align 4
   br label %done
 done:
   br label %idle
@@ -233,16 +291,28 @@ one:
   br label %serial
 share:
   %nextp = getelementptr i8, ptr %p, i64 64
-  %insidep = getelementptr i8, ptr %p, i64 128
-  %bodyp = getelementptr i8, ptr %p, i64 256
-  %blockp = getelementptr i8, ptr %p, i64 264
-  %chunksp = getelementptr i8, ptr %p, i64 272
-  %sleepp = getelementptr i8, ptr %p, i64 288
+  %bodyp = getelementptr i8, ptr %p, i64 8
+  %blockp = getelementptr i8, ptr %p, i64 16
+  %chunksp = getelementptr i8, ptr %p, i64 24
+  %startedp = getelementptr i8, ptr %p, i64 272
+  %sleepp = getelementptr i8, ptr %p, i64 128
+  %fewer = icmp slt i64 %chunks, %allowed
+  %parts = select i1 %fewer, i64 %chunks, i64 %allowed
+  %rest = icmp sgt i64 %chunks, %parts
   store ptr %body, ptr %bodyp
   store ptr %block, ptr %blockp
   store atomic i64 %chunks, ptr %chunksp monotonic, align 8
-  store atomic i64 0, ptr %nextp seq_cst, align 8
-  %g = atomicrmw add ptr %p, i32 1 seq_cst
+  br i1 %rest, label %offer, label %begin
+offer:
+  store atomic i64 %parts, ptr %nextp seq_cst, align 8
+  br label %begin
+begin:
+  %was = load atomic i64, ptr %p monotonic, align 8
+  %number = and i64 %was, {GENERATIONS}
+  %g = add i64 %number, 1
+  %high = shl i64 %parts, 48
+  %word = or i64 %g, %high
+  %before = atomicrmw xchg ptr %p, i64 %word seq_cst
   %s = load atomic i32, ptr %sleepp seq_cst, align 4
   %sleeping = icmp ne i32 %s, 0
   br i1 %sleeping, label %wake, label %mine
@@ -250,14 +320,30 @@ wake:
 {wake}
   br label %mine
 mine:
+  call void @work(ptr %p, i64 0)
+  call void @others(ptr %p, i64 %parts, i64 %g)
+  br i1 %rest, label %further, label %close
+further:
   call void @claim(ptr %p)
   store atomic i64 {HUGE}, ptr %nextp seq_cst, align 8
+  br label %close
+close:
+  %started = load atomic i64, ptr %startedp monotonic, align 8
+  br label %each
+each:
+  %k = phi i64 [1, %close], [%k1, %next]
+  %left = icmp sle i64 %k, %started
+  br i1 %left, label %look, label %free
+look:
+  %at = shl i64 %k, 6
+  %far = add i64 %at, {LINES + 8}
+  %insidep = getelementptr i8, ptr %p, i64 %far
   br label %wait
 wait:
-  %w = phi i32 [0, %mine], [%w1, %again], [0, %nap]
+  %w = phi i32 [0, %look], [%w1, %again], [0, %nap]
   %inside = load atomic i32, ptr %insidep seq_cst, align 4
   %none = icmp eq i32 %inside, 0
-  br i1 %none, label %free, label %patient
+  br i1 %none, label %next, label %patient
 patient:
   %w1 = add i32 %w, 1
   %long = icmp ugt i32 %w1, 5000
@@ -268,6 +354,9 @@ again:
 nap:
   {nap}
   br label %wait
+next:
+  %k1 = add i64 %k, 1
+  br label %each
 free:
   store atomic i32 0, ptr %lockp seq_cst, align 4
   br label %out
@@ -308,6 +397,7 @@ class Pool:
         self.block = block()
         self.allowed = ctypes.c_int64.from_address(self.block + 280)
         self.moved = ctypes.c_int64.from_address(self.block + 320)
+        self.there = ctypes.c_int64.from_address(self.block + 272)
         self.started = 0
         self.reset()
         if hasattr(os, "sched_getaffinity"):
@@ -320,16 +410,18 @@ class Pool:
     def reset(self):
         ctypes.memset(self.block, 0, 280)
         ctypes.memset(self.block + 288, 0, 8)
+        ctypes.memset(self.block + LINES, 0, 64 * MOST)
         ctypes.memset(self.block + 320, 0, 128)  # no worker to keep off a processor
         ctypes.c_int64.from_address(self.block + 64).value = HUGE
         ctypes.c_int32.from_address(self.block + 296).value = self.SPIN
 
     def set_num_threads(self, count):
         global _count
-        self.allowed.value = _count = count
+        _count = count
+        self.allowed.value = min(count, MOST)
 
     def get_num_threads(self):
-        return self.allowed.value
+        return _count
 
     def ensure_workers(self):
         """Start the workers that are allowed and not yet there."""
@@ -337,6 +429,7 @@ class Pool:
             self.started += 1
             name = f"flambeau-worker-{self.started}"
             # daemon: a worker never comes back from native code, and must not hold up the exit
+            self.there.value = self.started
             self.moved.value = min(self.started, MOVED) if self.alone_elsewhere() else 0
             threading.Thread(
                 target=self.worker, args=(self.block, self.started), name=name, daemon=True
@@ -351,7 +444,7 @@ class Pool:
         had, self.started = self.started, 0
         self.reset()
         if forking.alone:
-            self.allowed.value = 1
+            self.set_num_threads(1)
         elif had:
             self.ensure_workers()
 
