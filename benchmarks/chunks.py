@@ -80,8 +80,11 @@ def clocked(ir):
     timed = f"%start = call i64 @llvm.readcyclecounter()\n  {call}\n"
     body = body.replace(call, timed + "  call void @note(i64 %c, i64 %start)")
     ir = f"{start}define internal void @work(ptr %p, i64 %c) {{{body}ret void{after}"
-    ir = ir.replace("@flambeau_pool_run", "@plain_pool_run")
-    return ir + CLOCKED.format(words=8 + 4 * ROOM, mask=ROOM - 1)
+    for name in ("_in_order", ""):
+        ir = ir.replace(f"@flambeau_pool_run{name}(", f"@plain_pool_run{name}(")
+    text = CLOCKED.format(words=8 + 4 * ROOM, mask=ROOM - 1)
+    start = text.index("define void @flambeau_pool_run")
+    return ir + text + text[start:].replace("pool_run", "pool_run_in_order")
 
 
 def regions(counts):
@@ -91,7 +94,7 @@ def regions(counts):
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     nothing = kernels.load_functions(EMPTY, ("nothing",))["nothing"]
     pool = kernels.pool()
-    run = kind(pool.run_address)
+    run = kind(dict(pool.entries)["flambeau_pool_run"])
     print(f"{'threads':>8}{'chunks':>8}{'us':>8}{'after 5 ms':>12}")
     for threads in counts:
         pool.set_num_threads(threads)

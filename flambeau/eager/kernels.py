@@ -75,10 +75,11 @@ def _start_pool():
     global _pool
     if _pool is not None:  # another thread came first
         return
-    names = ("flambeau_pool_run", "flambeau_pool_block", "flambeau_worker")
+    runs = "flambeau_pool_run", "flambeau_pool_run_in_order"
+    names = (*runs, "flambeau_pool_block", "flambeau_worker")
     addresses = _linked(threads.pool_ir(threads.system(), threads.machine()), names)
     found = threads.Pool(addresses)
-    found.run_address = addresses["flambeau_pool_run"]
+    found.entries = [(name, addresses[name]) for name in runs]
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
     _make_natively()
@@ -235,7 +236,7 @@ def load_functions(ir, names, symbols=()):
 
     symbols: addresses that it names, beside the thread pool's.
     """
-    symbols = [("flambeau_pool_run", pool().run_address), *symbols]
+    symbols = [*pool().entries, *symbols]
     return alone(_linked, ir, names, symbols)
 
 

@@ -1,9 +1,9 @@
 """The thread pool: Python threads parked inside native code, which claim chunks of a kernel.
 
-`flambeau_pool_run(body, block, chunks)` is called by kernels. Chunks are fixed before the threads
-are known and each is claimed by one atomic addition, so results never depend on the number of
-threads, and the caller never waits for a worker that got no core. Idle workers spin for a moment,
-then sleep.
+`flambeau_pool_run(body, block, chunks)` is called by kernels, and `flambeau_pool_run_in_order` by
+those whose chunks wait for earlier ones. Chunks are fixed before the threads are known and each is
+claimed by one atomic instruction, so results never depend on the number of threads, and the caller
+never waits for a worker that got no core. Idle workers spin for a moment, then sleep.
 """
 
 import ctypes
@@ -15,27 +15,31 @@ from flambeau import config
 
 # Note [Pool protocol]
 # Words of the shared block, a cache line each where they are contended:
-#   0 generation (48 bits, the first 32 are a futex word) and how many take part (16 bits), 8 body,
-#   16 block, 24 chunks: what a job is, in the line that idle workers watch
+#   0 generation (44 bits, the first 32 are a futex word), how many take part (from bit 48 on), do
+#   chunks start in order (bit 63); 8 body, 16 block, 24 chunks: what a job is, in the line that
+#   idle workers watch
 #   64 next chunk   128 sleeping   192 busy lock
 #   272 workers started, 280 threads allowed, 292 stop, 296 spin count
-#   1024 + 64 k: a line for each that takes part: the generation whose chunk k is taken, 8 inside
-# Chunk k belongs to worker k (the caller is number 0), which takes it by writing the generation
-# into a line that hardly anybody else looks at; with as many chunks as threads or fewer, a job
-# costs each worker a few transfers of cache lines and the same chunk meets the same core, and its
-# cache, every time. The caller takes the chunks of workers that have not come, in order, so it
-# never waits for one that has no core; further chunks are claimed from a counter, in order. So
-# whoever runs a chunk may wait for an earlier one: somebody who is running has it, or the caller
-# will.
-# A worker marks its line (inside) before it claims. When no chunk is left the caller sets `next` to
-# a huge number and waits until no line is marked. Who takes part is read together with the
-# generation, and all first chunks of a job are taken before it ends, so one who comes late finds
-# nothing, or helps with the next job. Body, block and chunks are read after a claim, and stay until
-# the claimed chunk is done.
+#   1024 + 64 k: a line for each that takes part: a generation (44 bits) and how many of its own
+#   chunks of that job are taken (20 bits, all ones when none is left), 8 is it inside?
+# Worker k of T (the caller is number 0) owns the chunks from k n / T to (k + 1) n / T, and takes
+# them by writing to its line, which hardly anybody else looks at. So a job costs each worker a few
+# transfers of cache lines, and the same part of a tensor meets the same core, and its cache, from
+# op to op. Who has none left helps the others; the caller takes the chunks of workers that have
+# not come, so it never waits for one that has no core.
+# Some kernels have chunks that wait for earlier ones. Their chunks start in order: chunk k < T
+# belongs to worker k, the caller takes those that are left in ascending order, and all others are
+# claimed from a counter. Whoever waits then waits for somebody who is running, or for the caller.
+# A worker marks its line (inside) before it claims. When no chunk is left the caller waits until no
+# line is marked. Who takes part, and how, is read together with the generation, and all lines of a
+# job say that none is left before it ends, so one who comes late finds nothing, or helps with the
+# next job. Body, block and chunks are read after a claim, and stay until the claimed chunk is done;
+# chunks also between two looks at a line, which has not changed if the claim succeeds.
 HUGE = 1 << 60
 MOST = 256  # threads that may take part
 LINES = 1024  # where their lines begin
-GENERATIONS = (1 << 48) - 1  # bits of the first word
+GENERATIONS = (1 << 44) - 1  # bits of the first word
+OWN = (1 << 20) - 1  # bits of a line that count chunks; as a number: none is left
 
 # Note [Where a worker wakes]
 # Linux likes to wake a thread on the processor of whoever wakes it, and in a virtual machine it
@@ -160,36 +164,82 @@ define internal void @work(ptr %p, i64 %c) {{
   ret void
 }}
 
-define internal void @first(ptr %p, i64 %who, i64 %g) {{
+define internal i64 @take(ptr %p, i64 %who, i64 %word) {{
 entry:
+  %g = and i64 %word, {GENERATIONS}
+  %upper = lshr i64 %word, 48
+  %parts = and i64 %upper, 32767
+  %ordered = icmp slt i64 %word, 0
   %at = shl i64 %who, 6
   %far = add i64 %at, {LINES}
   %linep = getelementptr i8, ptr %p, i64 %far
+  %chunksp = getelementptr i8, ptr %p, i64 24
+  %whole = shl i64 %g, 20
+  %all = or i64 %whole, {OWN}
   br label %look
 look:
   %old = load atomic i64, ptr %linep acquire, align 8
-  %open = icmp slt i64 %old, %g
-  br i1 %open, label %try, label %out
-try:
-  %pair = cmpxchg ptr %linep, i64 %old, i64 %g seq_cst seq_cst
-  %mine = extractvalue {{i64, i1}} %pair, 1
-  br i1 %mine, label %run, label %look
-run:
-  call void @work(ptr %p, i64 %who)
+  %was = lshr i64 %old, 20
+  %late = icmp ugt i64 %was, %g
+  %closed = icmp eq i64 %old, %all
+  %none = or i1 %late, %closed
+  br i1 %none, label %nothing, label %some
+some:
+  %n = load atomic i64, ptr %chunksp acquire, align 8
+  %fresh = icmp ult i64 %was, %g
+  %count = and i64 %old, {OWN}
+  %taken = select i1 %fresh, i64 0, i64 %count
+  %low = mul i64 %who, %n
+  %first = udiv i64 %low, %parts
+  %high = add i64 %low, %n
+  %end = udiv i64 %high, %parts
+  %mine = add i64 %first, %taken
+  %chunk = select i1 %ordered, i64 %who, i64 %mine
+  %after = add i64 %mine, 1
+  %empty = icmp uge i64 %after, %end
+  %last = or i1 %ordered, %empty
+  %more = add i64 %taken, 1
+  %going = or i64 %whole, %more
+  %new = select i1 %last, i64 %all, i64 %going
+  %pair = cmpxchg ptr %linep, i64 %old, i64 %new seq_cst seq_cst
+  %got = extractvalue {{i64, i1}} %pair, 1
+  br i1 %got, label %out, label %look
+nothing:
   br label %out
+out:
+  %result = phi i64 [%chunk, %some], [-1, %nothing]
+  ret i64 %result
+}}
+
+define internal void @drain(ptr %p, i64 %who, i64 %word) {{
+entry:
+  br label %again
+again:
+  %c = call i64 @take(ptr %p, i64 %who, i64 %word)
+  %some = icmp sge i64 %c, 0
+  br i1 %some, label %run, label %out
+run:
+  call void @work(ptr %p, i64 %c)
+  br label %again
 out:
   ret void
 }}
 
-define internal void @others(ptr %p, i64 %parts, i64 %g) {{
+define internal void @others(ptr %p, i64 %me, i64 %word) {{
 entry:
+  %upper = lshr i64 %word, 48
+  %parts = and i64 %upper, 32767
   br label %head
 head:
   %k = phi i64 [1, %entry], [%k1, %body]
   %more = icmp slt i64 %k, %parts
   br i1 %more, label %body, label %out
 body:
-  call void @first(ptr %p, i64 %k, i64 %g)
+  %next = add i64 %me, %k
+  %beyond = icmp sge i64 %next, %parts
+  %around = sub i64 %next, %parts
+  %who = select i1 %beyond, i64 %around, i64 %next
+  call void @drain(ptr %p, i64 %who, i64 %word)
   %k1 = add i64 %k, 1
   br label %head
 out:
@@ -221,6 +271,7 @@ out:
 define void @flambeau_worker(ptr %p, i64 %me) {{
 entry:
   %sleepp = getelementptr i8, ptr %p, i64 128
+  %chunksp = getelementptr i8, ptr %p, i64 24
   %stopp = getelementptr i8, ptr %p, i64 292
   %spinp = getelementptr i8, ptr %p, i64 296
   %at = shl i64 %me, 6
@@ -254,13 +305,26 @@ woken:
   %stopped = icmp ne i32 %stop, 0
   br i1 %stopped, label %out, label %enter
 enter:
-  %parts = lshr i64 %word, 48
+  %upper = lshr i64 %word, 48
+  %parts = and i64 %upper, 32767
   %ok = icmp slt i64 %me, %parts
   br i1 %ok, label %join, label %done
 join:
   %i = atomicrmw xchg ptr %insidep, i32 1 seq_cst
-  call void @first(ptr %p, i64 %me, i64 %g)
+  call void @drain(ptr %p, i64 %me, i64 %word)
+  %n = load atomic i64, ptr %chunksp monotonic, align 8
+  %rest = icmp sgt i64 %n, %parts
+  br i1 %rest, label %further, label %leave
+further:
+  %ordered = icmp slt i64 %word, 0
+  br i1 %ordered, label %counted, label %help
+counted:
   call void @claim(ptr %p)
+  br label %leave
+help:
+  call void @others(ptr %p, i64 %me, i64 %word)
+  br label %leave
+leave:
   store atomic i32 0, ptr %insidep release, align 4
   br label %done
 done:
@@ -270,6 +334,16 @@ out:
 }}
 
 define void @flambeau_pool_run(ptr %body, ptr %block, i64 %chunks) {{
+  call void @run(ptr %body, ptr %block, i64 %chunks, i1 false)
+  ret void
+}}
+
+define void @flambeau_pool_run_in_order(ptr %body, ptr %block, i64 %chunks) {{
+  call void @run(ptr %body, ptr %block, i64 %chunks, i1 true)
+  ret void
+}}
+
+define internal void @run(ptr %body, ptr %block, i64 %chunks, i1 %asked) {{
 entry:
   %p = getelementptr i8, ptr @flambeau_pool, i64 0
   %allowedp = getelementptr i8, ptr %p, i64 280
@@ -298,7 +372,11 @@ share:
   %sleepp = getelementptr i8, ptr %p, i64 128
   %fewer = icmp slt i64 %chunks, %allowed
   %parts = select i1 %fewer, i64 %chunks, i64 %allowed
-  %rest = icmp sgt i64 %chunks, %parts
+  %most = mul i64 %parts, {OWN - 1}
+  %many = icmp sgt i64 %chunks, %most
+  %ordered = or i1 %asked, %many
+  %beyond = icmp sgt i64 %chunks, %parts
+  %rest = and i1 %beyond, %ordered
   store ptr %body, ptr %bodyp
   store ptr %block, ptr %blockp
   store atomic i64 %chunks, ptr %chunksp monotonic, align 8
@@ -311,7 +389,9 @@ begin:
   %number = and i64 %was, {GENERATIONS}
   %g = add i64 %number, 1
   %high = shl i64 %parts, 48
-  %word = or i64 %g, %high
+  %numbers = or i64 %g, %high
+  %flag = select i1 %ordered, i64 {-(1 << 63)}, i64 0
+  %word = or i64 %numbers, %flag
   %before = atomicrmw xchg ptr %p, i64 %word seq_cst
   %s = load atomic i32, ptr %sleepp seq_cst, align 4
   %sleeping = icmp ne i32 %s, 0
@@ -320,8 +400,8 @@ wake:
 {wake}
   br label %mine
 mine:
-  call void @work(ptr %p, i64 0)
-  call void @others(ptr %p, i64 %parts, i64 %g)
+  call void @drain(ptr %p, i64 0, i64 %word)
+  call void @others(ptr %p, i64 0, i64 %word)
   br i1 %rest, label %further, label %close
 further:
   call void @claim(ptr %p)
