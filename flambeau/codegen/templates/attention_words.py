@@ -7,11 +7,8 @@ keys to a word, and multiplied by values that were turned around, a row per colu
 filled up with zeros to whole matrix registers.
 """
 
-import math
-
-from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import masked_load, to_memory
-from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector
+from flambeau.codegen.loops import I1, I32, I64, V, vector
 from flambeau.codegen.templates import squares
 from flambeau.codegen.templates.attention import Forward
 from flambeau.codegen.templates.attention_blocks import KEYS, transposed
