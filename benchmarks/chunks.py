@@ -72,6 +72,13 @@ CASES = {
 }  # fmt: skip
 
 
+def model_cases():
+    """Steps of training, as training.py has them."""
+    from training import inference, steps
+
+    return {case.name: (case.setup, case.run) for case in (*steps(), *inference())}
+
+
 def clocked(ir):
     """The pool with a clock around its chunks."""
     start, rest = ir.split("define internal void @work(ptr %p, i64 %c) {")
@@ -151,22 +158,22 @@ class Log:
         return found
 
 
-def show(name, log, threads, torch):
+def show(name, log, threads, torch, most):
     setup, text = CASES[name]
     names = {"torch": torch}
     exec(setup, names)
-    code = compile(text, name, "eval")
+    code = compile(text, name, "exec")
     for _ in range(5):
-        eval(code, names)
+        exec(code, names)
     calls = []
     for _ in range(15):
         log.clear()
         begin = time.perf_counter()
-        eval(code, names)
+        exec(code, names)
         calls.append(((time.perf_counter() - begin) * 1e6, log.launches()))
     whole, launches = sorted(calls, key=lambda call: call[0])[len(calls) // 2]
     print(f"{name}, {threads} threads: {whole:.0f} us, {len(launches)} launches")
-    for chunks, start, end, parts in sorted(launches, key=lambda x: x[1] - x[2])[:6]:
+    for chunks, start, end, parts in sorted(launches, key=lambda x: x[1] - x[2])[:most]:
         if not parts:
             continue
         lengths = [b - a for _, a, b in parts]
@@ -185,6 +192,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=thread_counts, default=[1, 2])
     parser.add_argument("--only", default="", help="show launches of cases that match this")
+    parser.add_argument("--launches", type=int, default=6, help="of each case, longest first")
     arguments = parser.parse_args()
     import flambeau
     from flambeau.eager import kernels
@@ -207,11 +215,12 @@ def main():
     kernels._linked = link
     kernels.pool()
     log = Log(ctypes.CFUNCTYPE(ctypes.c_void_p)(found["flambeau_log"])())
+    CASES.update(model_cases())
     for name in CASES:
         if re.search(arguments.only, name):
             for threads in arguments.threads:
                 flambeau.set_num_threads(threads)
-                show(name, log, threads, flambeau)
+                show(name, log, threads, flambeau, arguments.launches)
 
 
 if __name__ == "__main__":

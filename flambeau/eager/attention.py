@@ -94,7 +94,7 @@ def _queries(code):
     return queries_per_block(code)
 
 
-QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
+QUERIES = Plans(lambda code: alone(_queries, code), by_default=False, cuts=False)
 
 
 @launches("attention")

@@ -12,6 +12,7 @@ from flambeau import _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
+from flambeau.eager.plans import forget_cuts
 from flambeau.runtime import base, cpu, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
 from flambeau.runtime.stacks import alone
@@ -276,6 +277,8 @@ def set_num_threads(count):
 def _set_num_threads(count):
     global _threads_wanted
     _threads_wanted = count
+    if threads.plan_for(count):
+        forget_cuts()
     if _pool is not None:
         _pool.set_num_threads(count)
         _pool.ensure_workers()

@@ -464,6 +464,13 @@ def planned():
     return _count or config.num_threads()
 
 
+def plan_for(count):
+    """Cut work for so many threads; are cuts other ones then?"""
+    global _count
+    before, _count = max(MANY, planned()), count
+    return max(MANY, count) != before
+
+
 class Pool:
     """The workers of this process. Started when the first kernel asks for more than one chunk."""
 
@@ -496,8 +503,7 @@ class Pool:
         ctypes.c_int32.from_address(self.block + 296).value = self.SPIN
 
     def set_num_threads(self, count):
-        global _count
-        _count = count
+        plan_for(count)
         self.allowed.value = min(count, MOST)
 
     def get_num_threads(self):

@@ -144,12 +144,12 @@ class Forward(Blocks):
         self.put(after, self.peaks, i)
         # a query that has seen nothing yet: any finite number will do
         base = fn.select(after == low, self.spread(0), after)
-        shrink = self.calculate(m.exp, before - base)
+        shrink = self.exponential(before - base)
         self.put(shrink, self.shrink, lane)
         total = fn.var(self.get(self.totals, i) * shrink)
 
         def weight(j, there=None):
-            p = self.calculate(m.exp, score(j) - base)
+            p = self.exponential(score(j) - base)
             if there is not None:
                 p = fn.select(fn.splat(there, self.w), p, self.spread(0))
             total.set(total.get() + p)
@@ -157,6 +157,9 @@ class Forward(Blocks):
 
         self.put_weights(limit, lane, weight)
         self.put(total.get(), self.totals, i)
+
+    def exponential(self, value):
+        return self.calculate(m.exp, value)
 
     def scaled(self, value):
         """Scores, of queries that were scaled before."""

@@ -7,6 +7,9 @@ keys to a word, and multiplied by values that were turned around, a row per colu
 filled up with zeros to whole matrix registers.
 """
 
+import math
+
+from flambeau.codegen import scalar as m
 from flambeau.codegen.llvm import masked_load, to_memory
 from flambeau.codegen.loops import I1, I32, I64, V, vector
 from flambeau.codegen.templates import squares
@@ -20,6 +23,7 @@ from flambeau.codegen.templates.word_squares import square_function
 STEP = 32  # bfloat16 of a line: what a matrix register takes at once
 LINE = 2 * STEP  # bytes of it
 WORDS = STEP // 2
+LOG2E = 1 / math.log(2)
 
 
 class Words:
@@ -184,6 +188,10 @@ class WordForward(Words, Forward):
         strip = self.fn.gep(self.strips, query * by, "i8")
         rows = self.rounded(limit, squares.SIDE)
         self.multiply(rows, by >> 2, self.key_copy, by, strip, self.scores, True)
+
+    def exponential(self, value):
+        """Close enough for weights of 8 bits: the exponent loses what float32 cannot hold of it."""
+        return self.calculate(lambda x: m.exp2(x * LOG2E), value)
 
     def scaled(self, value):
         """Scores of queries that were not scaled before."""
