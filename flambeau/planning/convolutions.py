@@ -369,8 +369,8 @@ def alike(vectors, most, rows, few, threads, times):
     """(vectors of a block, parts of the rows): pieces that keep many threads busy alike.
 
     Threads take pieces in turns, and all take as long as the largest: packing a block, which costs
-    as much as some rows do, then its rows, whose weights come from beyond the cache. most: vectors that a block may have; times: how often
-    all this is done; few: pieces that there is work for.
+    as much as some rows do, then its rows, whose weights come from beyond the cache. most: vectors
+    that a block may have; times: how often all this is done; few: pieces that there is work for.
     """
     fewest = -(-vectors // most)
     block = min(vectors, most)
