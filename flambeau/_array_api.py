@@ -86,7 +86,7 @@ def permute_dims(x, /, axes):
     return x.permute(axes)
 
 
-def expand_dims(x, /, *, axis=0):
+def expand_dims(x, /, axis=0):
     """x with new dimensions of size one, where they are in the result."""
     if isinstance(axis, int):
         return x.unsqueeze(axis)
@@ -122,6 +122,8 @@ def broadcast_arrays(*arrays):
 
 def repeat(x, repeats, /, *, axis=None):
     """Every element of x several times, one after the other."""
+    if isinstance(repeats, Tensor):
+        repeats = repeats.to(flambeau.int64)
     return flambeau.repeat_interleave(x, repeats, dim=axis)
 
 
@@ -140,8 +142,12 @@ def take_along_axis(x, indices, /, *, axis=-1):
 
 def vecdot(x1, x2, /, *, axis=-1):
     """Products of vectors along a dimension; the first is conjugated."""
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(
+            f"vectors of {x1.shape[axis]} and {x2.shape[axis]} elements have no product"
+        )
     dtype = flambeau.result_type(x1, x2)
-    return flambeau.linalg.vecdot(x1.to(dtype), x2.to(dtype), dim=axis)
+    return (x1.to(dtype).conj() * x2.to(dtype)).sum(axis, dtype=dtype)
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
@@ -159,7 +165,13 @@ def _scan(scan, initial, x, axis, dtype, include_initial):
         if x.ndim > 1:
             raise ValueError("axis must be given for arrays of more than one dimension")
         axis = 0
-    out = scan(x, axis, dtype=dtype)
+    if dtype is None and isdtype(x.dtype, "unsigned integer"):
+        dtype = flambeau.uint64  # of which there is no arithmetic; it is int64's, bit by bit
+    out = (
+        scan(x, axis, dtype=flambeau.int64).to(dtype)
+        if dtype is flambeau.uint64
+        else (scan(x, axis, dtype=dtype))
+    )
     if not include_initial:
         return out
     shape = list(out.shape)
@@ -171,27 +183,37 @@ def _scan(scan, initial, x, axis, dtype, include_initial):
 
 
 def unique_values(x, /):
-    """The different elements of x, in order."""
-    return flambeau.unique(x)
+    """The different elements of x, in order; complex ones by their parts."""
+    return _unique(x)[0]
 
 
 def unique_counts(x, /):
     """The different elements of x, and how often each is there."""
-    return UniqueCounts(*flambeau.unique(x, return_counts=True))
+    values, _, counts = _unique(x)
+    return UniqueCounts(values, counts)
 
 
 def unique_inverse(x, /):
     """The different elements of x, and which of them stands where."""
-    return UniqueInverse(*flambeau.unique(x, return_inverse=True))
+    values, inverse, _ = _unique(x)
+    return UniqueInverse(values, inverse)
 
 
 def unique_all(x, /):
     """The different elements of x, the first place of each, which stands where, and how often."""
-    values, inverse, counts = flambeau.unique(x, return_inverse=True, return_counts=True)
+    values, inverse, counts = _unique(x)
     places = flambeau.arange(x.numel(), device=x.device)
     first = flambeau.full_like(values, x.numel(), dtype=flambeau.int64)
     first = first.scatter_reduce(0, inverse.reshape(-1), places, "amin")
     return UniqueAll(values, first, inverse, counts)
+
+
+def _unique(x):
+    if not x.dtype.is_complex:
+        return flambeau.unique(x, return_inverse=True, return_counts=True)
+    rows = flambeau.view_as_real(x.resolve_conj().reshape(-1))
+    rows, inverse, counts = flambeau.unique(rows, return_inverse=True, return_counts=True, dim=0)
+    return flambeau.view_as_complex(rows), inverse.reshape(x.shape), counts
 
 
 # what the namespace says of itself

@@ -6,7 +6,7 @@ from typing import Any
 from flambeau import interposing
 from flambeau._device import default_device, device
 from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import modes, set_grad_enabled
+from flambeau.autograd.grad_mode import set_grad_enabled
 from flambeau.cuda._devices import devices as cuda_devices
 from flambeau.interposing.overriding import ARGUMENTS, disabled
 from flambeau.nn import functional

@@ -129,6 +129,15 @@ def to_device(self, device, /, *, stream=None):
 
 
 @method
+def to_padded_tensor(self, padding, output_size=None):
+    """Nested tensors have one of their own; others have no pieces to fill up."""
+    raise NotImplementedError(
+        "Could not run 'aten::to_padded_tensor' with arguments from the "
+        f"'{self.device.type.upper()}' backend. It is there for nested tensors."
+    )
+
+
+@method
 def cpu(self, memory_format=None):
     return convert(self, None, _device.cpu, False, memory_format)
 

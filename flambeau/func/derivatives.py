@@ -13,11 +13,11 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import inference_mode, modes
 from flambeau.eager import creation
 from flambeau.ops.table import public
+from flambeau.storage import is_uncounted
 from flambeau.transforms import levels
 from flambeau.transforms import rules as rules
 from flambeau.transforms.duals import DualLevel, checked_tangent
 from flambeau.transforms.levels import Wrapped, is_at
-from flambeau.storage import is_uncounted
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 # -- leaves ----------------------------------------------------------------------------------------

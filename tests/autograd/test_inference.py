@@ -1,8 +1,8 @@
 """Inference tensors: what is one, what is refused to them, and in which words.
 
-Each line of EXPRESSIONS is evaluated under PyTorch and under flambeau. `made()` is a 2 x 2 tensor of
-inference mode, `inside(f)` is what f gives there, `n` an ordinary tensor, `w` a leaf that requires
-gradients; what comes of a line is told with its flags.
+Each line of EXPRESSIONS is evaluated under PyTorch and under flambeau. `made()` is a 2 x 2 tensor
+of inference mode, `inside(f)` is what f gives there, `n` an ordinary tensor, `w` a leaf that
+requires gradients; what comes of a line is told with its flags.
 """
 
 import copy

@@ -1,8 +1,8 @@
 """`torch.utils.benchmark`: how long statements take, with tables to compare by.
 
 Measurements are in `utils/common.py`, the timer in `utils/timer.py`, tables in `utils/compare.py`
-and random inputs in `utils/fuzzer.py` and `utils/sparse_fuzzer.py`. PyTorch's counts of instructions
-need valgrind and a C++ compiler and are left out.
+and random inputs in `utils/fuzzer.py` and `utils/sparse_fuzzer.py`. PyTorch's counts of
+instructions need valgrind and a C++ compiler and are left out.
 """
 
 from flambeau.utils.benchmark.utils.common import Measurement as Measurement

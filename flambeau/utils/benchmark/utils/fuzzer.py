@@ -1,4 +1,4 @@
-"""Random parameters and tensors for measurements: sizes, strides, dtypes as a program may have them."""
+"""Random parameters and tensors for measurements: sizes, strides and dtypes of all kinds."""
 
 import functools
 import itertools
@@ -223,7 +223,7 @@ def _taking(constraint: Callable) -> Callable:
     code = constraint.__code__
     if code.co_argcount == 1 and not code.co_flags & 0x08:
         name = code.co_varnames[0]
-        return lambda params: constraint(params[name] if name in params else params)
+        return lambda params: constraint(params.get(name, params))
     if code.co_flags & 0x08:  # **params
         return lambda params: constraint(**params)
     names = code.co_varnames[: code.co_argcount]

@@ -142,7 +142,7 @@ class Timer:
         number = 1
         while True:
             took = self._timeit(number)
-            if clock / took <= _OVERHEAD and took >= min_run_time / 1000 or took > min_run_time:
+            if (clock / took <= _OVERHEAD and took >= min_run_time / 1000) or took > min_run_time:
                 return number
             number *= 10
 
