@@ -164,7 +164,7 @@ def argmin(
 
 def _count(input: Tensor, dims: tuple, keepdim: bool, mask: Tensor | None, dtype: Any) -> Tensor:
     _, mask = _parts(input, mask)
-    there = flambeau.ones(input.shape, dtype=dtype) if mask is None else mask.to(dtype)
+    there = flambeau.ones_like(input, dtype=dtype) if mask is None else mask.to(dtype)
     return there.sum(dims, keepdim)
 
 
@@ -215,7 +215,8 @@ def logsumexp(
 ) -> Tensor:
     """The logarithm of sums of exponentials."""
     dtype = input.dtype if dtype is None else dtype
-    floats = input.to(dtype if dtype.is_floating_point else flambeau.float32)
+    inexact = dtype.is_floating_point or dtype.is_complex
+    floats = input.to(dtype if inexact else flambeau.float32)
     return filled(floats, mask, -math.inf).logsumexp(_dims(input, dim), keepdim).to(dtype)
 
 
@@ -250,7 +251,7 @@ def norm(
     return flambeau.linalg.vector_norm(elements, order, _dims(input, dim), bool(keepdim))
 
 
-def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, name):
+def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     if unbiased is not None and correction is not None:
         raise ValueError("Only one of unbiased and correction may be given")
     if correction is None:
@@ -261,8 +262,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, name):
     middle = mean(input, dims, keepdim=True, dtype=dtype, mask=mask)
     away = filled(input.to(dtype) - middle, mask, 0)
     total = (away * away.conj() if dtype.is_complex else away * away).sum(dims, bool(keepdim))
-    total = total.real if dtype.is_complex else total
-    count = _count(input, dims, bool(keepdim), mask, total.dtype)
+    count = _count(input, dims, bool(keepdim), mask, dtype.to_real())
     return total / (count - correction).clamp(min=0)
 
 
@@ -277,7 +277,7 @@ def var(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Variances."""
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "var")
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 def std(
@@ -291,7 +291,7 @@ def std(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Standard deviations."""
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "std").sqrt()
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 # -- along a dimension -----------------------------------------------------------------------------

@@ -147,7 +147,6 @@ def test_large_numbers_that_fit_are_welcome():
         assert flambeau.zeros(1, dtype=flambeau.uint8).fill_(-1).item() == 255
 
 
-@pytest.mark.filterwarnings("ignore:This overload of")
 @pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
 def test_factors_may_come_second_without_a_name(name):
     a, b, c = (flambeau.tensor([1.0, 2.0]) * k for k in (1, 3, 5))
@@ -169,7 +168,6 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:This overload of")
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_factors_of_products_may_come_first_without_a_name(name):
     """addmm(beta, input, alpha, mat1, mat2), as programs of PyTorch 1.4 have it."""
@@ -197,7 +195,7 @@ def test_old_orders_are_deprecated_once():
     count, kind, _ = done.stdout.split(maxsplit=2)
     assert (count, kind) == ("1", "UserWarning"), done.stderr
     assert "This overload of addmm is deprecated:" in done.stdout
-    assert "addmm(Number beta, Tensor input, Number alpha, Tensor mat1, Tensor mat2, *" in done.stdout
+    assert "addmm(Number beta, Tensor input, Number alpha, Tensor mat1, Tensor" in done.stdout
 
 
 def test_steps_beyond_64_bits_reach_nothing_else():
