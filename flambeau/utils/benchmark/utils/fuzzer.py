@@ -67,7 +67,9 @@ class FuzzedParameter:
             raise AssertionError(f"Parameter {self._name} has no bounds to draw between")
         whole = isinstance(low, int) and isinstance(high, int)
         if self._distribution == "uniform":
-            return int(state.randint(low, int(high) + 1)) if whole else state.uniform(low, high)
+            return (
+                int(state.randint(int(low), int(high) + 1)) if whole else state.uniform(low, high)
+            )
         drawn = 2 ** state.uniform(math.log2(low), math.log2(high))
         return int(drawn) if whole else drawn
 
@@ -232,15 +234,13 @@ def _taking(constraint: Callable) -> Callable:
 
 def _resolved(params: dict) -> dict:
     """Parameters with aliases replaced by what they stand for."""
-    params, waiting = dict(params), True
-    while waiting:
-        waiting = [name for name, v in params.items() if isinstance(v, ParameterAlias)]
-        before = len(waiting)
-        for name in waiting:
-            target = params[params[name].alias_to]
-            if not isinstance(target, ParameterAlias):
-                params[name] = target
-                before -= 1
-        if waiting and before == len(waiting):
-            raise ValueError("ParameterAlias cycle detected")
+    params = dict(params)
+    for name in params:
+        seen = {name}
+        while isinstance(params[name], ParameterAlias):
+            target = params[name].alias_to
+            if target in seen:
+                raise ValueError("ParameterAlias cycle detected")
+            seen.add(target)
+            params[name] = params[target]
     return params

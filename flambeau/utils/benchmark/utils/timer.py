@@ -154,7 +154,7 @@ class Timer:
         is_enough: Callable[[list[float]], bool],
         callback: Callable[[int, float], NoReturn] | None,
     ) -> list[float]:
-        total, times = 0.0, []
+        total, times = 0.0, list[float]()
         while (total < least or not is_enough(times)) and total < most:
             times.append(self._timeit(number))
             total += times[-1]
