@@ -3,7 +3,8 @@
     python benchmarks/gpu.py [--only softmax] [--compiled ours]
 
 Needs a GPU and a PyTorch that sees it. A line is the best of five runs of several calls each; the
-last column is our peak of memory over PyTorch's, warm-up (of compiled programs: recording) included.
+last column is our peak of memory over PyTorch's, warm-up included (of compiled programs: their
+recording).
 """
 
 import argparse
