@@ -6,6 +6,8 @@ count of steps), and the numbers and flags that follow from it (`_facts`). With
 `differentiable=True` the same rule runs on tensors, so that autograd sees the step.
 """
 
+from functools import partial
+
 from flambeau._device import device
 from flambeau._dtype import default_dtype, float32, float64
 from flambeau._sparse.conversion import with_values
@@ -93,9 +95,9 @@ class RuleOptimizer(Optimizer):
         """Numbers and flags of the rule, by name."""
         raise NotImplementedError
 
-    def _after(self, group, key, states):
-        """Keep what the state says beside the rule's tensors."""
-        update("counted", [[s["step"] for s in states]])
+    def _after(self, group, key, rows):
+        """What follows a rule: updates of what the state says beside the rule's tensors."""
+        return [("counted", [[row[2]["step"] for row in rows]], [], ())]
 
     def step(self, closure=None):
         """One step; closure, where given, computes the loss once more first."""
@@ -108,15 +110,31 @@ class RuleOptimizer(Optimizer):
             self._check_capture()
         modes.grad = self.defaults["differentiable"]
         try:
-            for group in self.param_groups:
-                for key, rows in self._bundles(group).items():
-                    self._update(group, key[0], rows)
+            for name, *given in self.updates():
+                if name is None:
+                    given[0]()
+                else:
+                    update(name, *given)
         finally:
             modes.grad = before
         return loss
 
-    def _bundles(self, group):
-        """Rows of (parameter, gradient, state), by what they have in common."""
+    def updates(self):
+        """What a step launches, in order: (rule, columns, numbers, flags) of each.
+
+        Nothing is changed yet, except that state which has to be there begins. What is no rule is
+        (None, function). A compiled step asks here whether what it has on tape is what would be
+        launched, and for the numbers (compiler/whole_steps.py).
+        """
+        found: list = []
+        for group in self.param_groups:
+            for key, rows in self._bundles(group, found).items():
+                found.append(self._update(group, key[0], rows))
+                found += self._after(group, key[0], rows)
+        return found
+
+    def _bundles(self, group, others):
+        """Rows of (parameter, gradient, state), by what they have in common; sparse: to others."""
         found: dict = {}
         states = self.state
         for p in group["params"]:
@@ -124,7 +142,7 @@ class RuleOptimizer(Optimizer):
             if grad is None:
                 continue
             if grad._layout.strides is None:
-                self._step_sparse(group, p, grad)
+                others.append((None, partial(self._step_sparse, group, p, grad)))
                 continue
             state = states[p]
             if not state:
@@ -168,19 +186,16 @@ class RuleOptimizer(Optimizer):
     def _update(self, group, key, rows):
         rule = UPDATES[self.rule]
         facts = self._facts(group, key)
-        states = [row[2] for row in rows]
-        first = states[0]
+        first = rows[0][2]
         columns = [[row[0] for row in rows], [row[1] for row in rows]]
         for name in rule.tensors[2:]:
             kept = first.get(name)
-            columns.append(None if kept is None else [s[name] for s in states])
+            columns.append(None if kept is None else [row[2][name] for row in rows])
         numbers = [facts[name] for name in rule.numbers]
         flags = tuple([bool(facts[name]) for name in rule.flags])
         if group["differentiable"]:
-            self._update_tensors(rule, columns, numbers, flags)
-        else:
-            update(rule.name, columns, [float(number(x)) for x in numbers], flags)
-        self._after(group, key, states)
+            return None, partial(self._update_tensors, rule, columns, numbers, flags)
+        return rule.name, columns, [float(number(x)) for x in numbers], flags
 
     def _update_tensors(self, rule, columns, numbers, flags):
         """The same on tensors, one parameter after the other, seen by autograd."""
