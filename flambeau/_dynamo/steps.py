@@ -87,9 +87,10 @@ class Steps:
             raise Break("hooks of an optimizer")
         names = [f"{fields}[{hooks!r}]" for hooks in _HOOKS] + [*map(guards.constant, everywhere)]
         guards.require(f"not ({' or '.join(names)})")
-        held = guards.constant(parameters_of(optimizer))
+        held = self.held.setdefault(id(optimizer), parameters_of(optimizer))
         guards.require(
-            f"{guards.constant(parameters_of)}({guards.variable(owner.source)}) == {held}"
+            f"{guards.constant(parameters_of)}({guards.variable(owner.source)})"
+            f" == {guards.constant(held)}"
         )
         return BoundMethod(
             owner, self.record_zero_grad if name == "zero_grad" else self.record_step

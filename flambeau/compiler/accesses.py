@@ -86,6 +86,7 @@ READS: dict = {
     "sampling:build_uniform": (),
     "scans:build_scan_columns": _scan,
     "scans:build_scan_rows": _scan,
+    "updating:_build": (),
 }
 
 

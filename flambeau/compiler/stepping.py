@@ -1,19 +1,27 @@
 """Whole steps of training: a graph with backward and optimizers in it.
 
 The graph is taken apart: what is computed up to the loss is a program of its own (program.py), with
-a tape for the way there and one for the way back. A step then is two native calls and the
+a tape for the way there and one for the way back. Where optimizers update by rules all of it
+becomes one tape, and a step is one native call (whole_steps.py). Otherwise it is two and the
 optimizer's: gradients go from the second tape to the parameters without a walk through the graph.
-Where that is not possible (nothing is on tape yet, somebody watches) `loss.backward()` does it.
+Where that is not possible either (nothing is on tape yet, somebody watches) `loss.backward()` does
+it.
 """
 
+from collections import OrderedDict
 from typing import Any
 
 from flambeau import fx
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.leaves import accumulate
+from flambeau.compiler import recording
 from flambeau.compiler.playing import CompiledNode, fitting
+from flambeau.compiler.whole_steps import MISS, WholeStep
 
 _HOME = "flambeau._dynamo.steps"
+TRIES = 3  # whole steps that somebody else may spoil
+FORMS = 8  # sets of rules that are remembered for the same layouts
+WHOLES = 64  # layouts that are
 
 
 def kind_of(node: fx.Node) -> str:
@@ -86,6 +94,9 @@ class _Step:
         self.has_gradient = gradient is not None
         self.before = [_call(gm, node) for node in before]
         self.after = [_call(gm, node) for node in after]
+        self.around = None if self.has_gradient else _around(self.before, self.after)
+        self.play: Any = lambda *inputs: MISS
+        self.wholes: OrderedDict = OrderedDict()  # lists of whole steps, by layouts and gradients
         graph = fx.Graph()
         known: dict = {}
         inputs = 0
@@ -98,11 +109,20 @@ class _Step:
                 known[node] = graph.node_copy(node, lambda n: known[n])
                 inputs += node.op == "placeholder"
         self.plain = gm.forward
-        self.program = make(fx.GraphModule(gm, graph), inputs)
+        self.program = make(fx.GraphModule(gm, graph), inputs, 0)
 
     def __call__(self, *inputs):
+        found = self.play(*inputs)
+        return self._otherwise(inputs) if found is MISS else found
+
+    def _otherwise(self, inputs):
+        """A step that is not like the latest one."""
         if not modes.grad:
             return self.plain(*inputs)
+        if self.around is not None:
+            found = self._played(inputs)
+            if found is not MISS:
+                return found
         for function, arguments in self.before:
             function(*arguments)
         loss, *outs = self.program(*inputs)
@@ -110,6 +130,64 @@ class _Step:
         for function, arguments in self.after:
             function(*arguments)
         return tuple(outs)
+
+    def _played(self, inputs):
+        """The step by a tape of its own, which may be a new one; MISS if there is none."""
+        before, after = self.around
+        for kind, optimizer in before:
+            if kind == "forgotten":
+                optimizer.zero_grad()
+        key, entry = self.program.entry_for(inputs)
+        if entry is None or entry.parts is None or entry.parts.forward.gpu is not None:
+            return MISS
+        has_grads = tuple([x._grad is not None for x in inputs])
+        known = self.wholes.setdefault((key, has_grads), _Known())
+        for whole in known.steps:
+            found = whole.play(*inputs)
+            if found is not MISS:
+                self.play = whole.play
+                return found
+        if known.failures >= TRIES or recording.is_active():
+            return MISS
+        if len(self.wholes) > WHOLES:
+            self.wholes.popitem(last=False)
+        try:
+            whole = WholeStep(entry, self.program.run, before, after, inputs, key)
+        except Exception as error:  # what is wrong shows when it is run for real
+            known.failures += 1
+            self.program.reasons.append(f"no whole step: {error}")
+            return MISS
+        known.steps = [whole, *known.steps[: FORMS - 1]]
+        found = whole.play(*inputs)
+        if found is not MISS:
+            self.play = whole.play
+        return found
+
+
+class _Known:
+    """Tapes of whole steps that differ in what optimizers launch."""
+
+    def __init__(self):
+        self.steps: list = []
+        self.failures = 0
+
+
+def _around(before, after):
+    """What a step does before and behind its program, as (kind, optimizer); None if too much."""
+    found: tuple = ([], [])
+    for kinds, calls in zip(found, (before, after)):
+        for function, arguments in calls:
+            optimizer, *options = arguments or (None,)
+            if not hasattr(optimizer, "updates"):
+                return None
+            if function.__name__ == "step":
+                kinds.append(("step", optimizer))
+            else:
+                kinds.append(("forgotten" if options in ([], [True]) else "zeroed", optimizer))
+    behind = [kind for kind, _ in found[1]]
+    if behind != sorted(behind, key=lambda kind: kind != "step"):
+        return None  # gradients are gone before somebody steps
+    return found
 
 
 def _is_optimizer(gm, node):

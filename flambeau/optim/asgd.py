@@ -18,6 +18,7 @@ class ASGD(RuleOptimizer):
     """Gradient descent that also keeps the average of the parameters it came through."""
 
     rule = "asgd"
+    repeats = False
     late_options = {
         "foreach": None,
         "maximize": False,

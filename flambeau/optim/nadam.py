@@ -19,6 +19,7 @@ class NAdam(RuleOptimizer):
     """Adam with Nesterov momentum, whose weight grows from step to step."""
 
     rule = "nadam"
+    repeats = False
     late_options = {
         "maximize": False,
         "foreach": None,

@@ -17,6 +17,7 @@ from flambeau.eager import creation
 from flambeau.eager.updating import update
 from flambeau.ops.updates import UPDATES
 from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.repeating import Repeating
 
 
 def number(value):
@@ -78,6 +79,8 @@ class RuleOptimizer(Optimizer):
 
     rule = ""
     late_options: dict = {}  # options that old saved groups may lack, with their defaults
+    counts = True  # does each step have other numbers, by its count?
+    repeats = True  # is a count all that `_after` keeps? See repeating.py
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -133,6 +136,10 @@ class RuleOptimizer(Optimizer):
                 found += self._after(group, key[0], rows)
         return found
 
+    def repeating(self):
+        """What answers the same for steps that are like the latest one, in less time."""
+        return Repeating(self)
+
     def _bundles(self, group, others):
         """Rows of (parameter, gradient, state), by what they have in common; sparse: to others."""
         found: dict = {}
@@ -183,19 +190,26 @@ class RuleOptimizer(Optimizer):
                 "['cuda', 'xpu', 'hpu', 'privateuseone', 'xla']."
             )
 
+    def numbers(self, group, key):
+        """(numbers, flags) of the rule in this step."""
+        rule, facts = UPDATES[self.rule], self._facts(group, key)
+        flags = tuple([bool(facts[name]) for name in rule.flags])
+        numbers = [facts[name] for name in rule.numbers]
+        if not group["differentiable"]:
+            numbers = [x if type(x) is float else float(number(x)) for x in numbers]
+        return numbers, flags
+
     def _update(self, group, key, rows):
         rule = UPDATES[self.rule]
-        facts = self._facts(group, key)
+        numbers, flags = self.numbers(group, key)
         first = rows[0][2]
         columns = [[row[0] for row in rows], [row[1] for row in rows]]
         for name in rule.tensors[2:]:
             kept = first.get(name)
             columns.append(None if kept is None else [row[2][name] for row in rows])
-        numbers = [facts[name] for name in rule.numbers]
-        flags = tuple([bool(facts[name]) for name in rule.flags])
         if group["differentiable"]:
             return None, partial(self._update_tensors, rule, columns, numbers, flags)
-        return rule.name, columns, [float(number(x)) for x in numbers], flags
+        return rule.name, columns, numbers, flags
 
     def _update_tensors(self, rule, columns, numbers, flags):
         """The same on tensors, one parameter after the other, seen by autograd."""

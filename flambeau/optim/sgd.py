@@ -18,6 +18,7 @@ class SGD(RuleOptimizer):
     """Stochastic gradient descent, optionally with momentum or Nesterov's."""
 
     rule = "sgd"
+    counts = False
     late_options = {
         "nesterov": False,
         "maximize": False,
