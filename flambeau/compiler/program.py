@@ -69,9 +69,7 @@ class Program:
     generated function that knows the latest entry; all others go through `slow`.
     """
 
-    def __init__(
-        self, run: Any, count: int, silent: bool = True, root: int | None = None
-    ) -> None:
+    def __init__(self, run: Any, count: int, silent: bool = True, root: int | None = None) -> None:
         self.run, self.count, self.silent, self.root = run, count, silent, root
         self.entries: OrderedDict = OrderedDict()
         self.reasons: list[str] = []  # why something is not on tape

@@ -20,6 +20,7 @@ from flambeau.compiler.playing import CompiledNode, compiled, complain
 from flambeau.compiler.recording import ARENA, Recording, Spoiled, base_of
 from flambeau.eager.copying import filled
 from flambeau.eager.updating import update
+from flambeau.nn.utils.clip_grad import clip_grad_norm_
 from flambeau.runtime import tapes
 
 MISS = object()  # in place of results: nothing was done, do it in another way
@@ -91,16 +92,83 @@ def _form(call):
     return name, flags, lengths, len(numbers)
 
 
+class UpdateStep:
+    """Nothing but updates, on a tape: `play()` gives (), or MISS."""
+
+    def __init__(self, optimizers: list):
+        self.optimizers, self.updates = optimizers, Updates(optimizers)
+        run = recorded(self.updates.tensors, self._perform)
+        names = _names(run, [("given", k) for k in range(len(self.updates.tensors))], "after")
+        if any(0 <= base - len(run.bases) < len(run.fresh) for base, *_ in run.moves()):
+            raise Spoiled("a step leaves memory behind")
+        bases = [("given", k) for k in range(len(self.updates.tensors))]
+        self.tape = _joined([(run, names)], bases, _numbers(run))
+
+    def _perform(self):
+        for call in self.updates.calls:
+            update(*call)
+
+    def play(self) -> Any:
+        if modes.watched or (found := self.updates.now()) is None:
+            return MISS
+        given, numbers, written = found
+        while (done := self.tape.replay(*given, ARENA.memory, *numbers)) is not None:
+            if done is not False or ARENA.is_recording_here():
+                return MISS
+            time.sleep(0)  # another thread plays a tape
+        for t in written:
+            t._storage.version += 1
+        for optimizer in self.optimizers:
+            if "step" in optimizer.__dict__:  # for schedulers
+                optimizer._opt_called = True
+        return ()
+
+
+def recorded(tensors: list, perform: Any) -> Recording:
+    """What perform() launches on some tensors, noted but not run."""
+    storages = [t._storage for t in tensors]
+    if any(t._layout.device.type != "cpu" for t in tensors):
+        raise Spoiled("there are tensors on other devices")
+    versions = [s.version for s in storages]
+    run = Recording([base_of(t) for t in tensors])
+
+    def without_gradients():
+        before = modes.grad
+        modes.grad = False
+        try:
+            return perform()
+        finally:
+            modes.grad = before
+
+    try:
+        run.run(without_gradients, silent=True)
+    finally:
+        for storage, version in zip(storages, versions):
+            storage.version = version
+    return run
+
+
 class WholeStep:
     """One tape for a step with some layouts; `play(*inputs)` gives results, or MISS.
 
-    before, after: (kind, optimizer or arguments) of what the step does around its program. inputs:
-    those of this call, whose gradients are there or not as they are now.
+    before, after: (kind, optimizer, options) of what the step does around its program. inputs:
+    those of this call, whose gradients are there or not as they are now. norms: places of results
+    that are total norms.
     """
 
-    def __init__(self, entry: Any, plain: Any, before: list, after: list, inputs: tuple, key: Any):
+    def __init__(
+        self,
+        entry: Any,
+        plain: Any,
+        before: list,
+        after: list,
+        inputs: tuple,
+        key: Any,
+        norms: list,
+    ):
         self.parts = parts = entry.parts
-        self.before, self.after, self.key = before, after, key
+        self.before, self.after, self.key, self.norms = before, after, key, norms
+        self.norm: Any = None  # (name, layout) of the block of a total norm that is a result
         self.written = entry.written
         self.inputs = inputs
         self.wanted = [k for k, wants in enumerate(parts.wants) if wants]
@@ -149,7 +217,7 @@ class WholeStep:
             for k, grad in grads.items():
                 if k not in self.old:
                     self.inputs[k]._grad = grad
-            optimizers = [o for kind, o in self.after if kind == "step"]
+            optimizers = [o for kind, o, _ in self.after if kind == "step"]
             updates = Updates(optimizers)
             run, given = self._recorded(updates, grads)
         finally:
@@ -166,7 +234,8 @@ class WholeStep:
             if place is not None:
                 blocks[k] = "grad", place.base - parts.own.count
         names = [("given", k) for k in range(len(updates.tensors))]
-        names += [blocks[k] if new else ("old", k) for k, new in given]
+        names += given
+        names = [blocks[k] if kind == "new" else (kind, k) for kind, k in names]
         after = _names(run, names, "after")
         self.outs = dict(parts.memory.whole)  # block -> result
         bases = [("x", k) for k in range(n)]
@@ -175,6 +244,8 @@ class WholeStep:
         self.new = {k: block for k, block in blocks.items() if k not in self.old}
         bases += self.new.values()
         bases += [("old", k) for k in self.old]
+        if self.norm is not None:
+            bases.append(self.norm[0])
         bases += [("given", k) for k in range(len(updates.tensors))]
         runs = [(parts.forward, forward), (parts.backward, backward), (run, after)]
         return _joined(runs, bases, _numbers(run)), updates, bases
@@ -189,41 +260,36 @@ class WholeStep:
 
     def _recorded(self, updates, grads):
         """(what happens behind the way back, noted but not run; further bases it was given)."""
-        given = [(k, True) for k in self.old] + [(k, False) for k in self.old]
-        extra = [grads[k] if new else self.old[k] for k, new in given]
-        tensors = [*updates.tensors, *extra]
-        storages = [t._storage for t in tensors]
-        versions = [s.version for s in storages]
-        run = Recording([base_of(t) for t in tensors])
-
-        def perform():
-            before = modes.grad
-            modes.grad = False
-            try:
-                self._perform(updates.calls, grads)
-            finally:
-                modes.grad = before
-
-        try:
-            run.run(perform, silent=True)
-        finally:
-            for storage, version in zip(storages, versions):
-                storage.version = version
+        extra: dict = {("new", k): grad for k, grad in grads.items()}
+        extra |= {("old", k): old for k, old in self.old.items()}
+        tensors = [*updates.tensors, *extra.values()]
+        run = recorded(tensors, lambda: self._perform(updates.calls, grads))
+        total, run.result = run.result, None
         first = len(tensors)
-        if any(first <= base < first + len(run.fresh) for base, *_ in run.moves()):
+        left = {base - first for base, *_ in run.moves() if 0 <= base - first < len(run.fresh)}
+        if self.norms:
+            which = run.find(total).base - first
+            self.norm = ("after", which), total._layout
+            left.discard(which)
+        if left:
             raise Spoiled("a step leaves memory behind")
-        return run, given
+        return run, [*extra]
 
     def _perform(self, calls, grads):
         for k, old in self.old.items():
             if k in self.zeroed:
                 old.zero_()
             old.add_(grads[k])
+        total = None
+        for kind, held, options in self.after:
+            if kind == "clip":
+                total = clip_grad_norm_(held.params, *options)
         for call in calls:
             update(*call)
         for param in _params(self.after, "zeroed"):
             if param._grad is not None:
                 param._grad.zero_()
+        return total if self.norms else None
 
     # -- the function around it --------------------------------------------------------------------
     def _text(self, plain):
@@ -233,7 +299,11 @@ class WholeStep:
 def _params(around, kind):
     """Parameters of the optimizers that do something of a kind."""
     return [
-        p for what, o in around if what == kind for group in o.param_groups for p in group["params"]
+        p
+        for what, o, _ in around
+        if what == kind
+        for group in o.param_groups
+        for p in group["params"]
     ]
 
 
@@ -355,12 +425,11 @@ class _Text:
                 there.append(f"x{k}._grad is None")
         around = [*whole.before, *whole.after]
         for k, x in enumerate(whole.inputs):  # what optimizers forget or fill is these very ones
-            if any(_holds(around, kind, x) for kind in ("forgotten", "zeroed")):
+            if any(_holds(around, kind, x) for kind in ("forgotten", "zeroed", "clip")):
                 there.append(f"x{k} is {self.given(x)}")
+        mine = {id(whole.inputs[k]) for k in (*whole.old, *whole.new)}
         others = [
-            p
-            for p in _params(around, "zeroed")
-            if not any(p is whole.inputs[k] for k in (*whole.old, *whole.new))
+            p for kind in ("zeroed", "clip") for p in _params(around, kind) if id(p) not in mine
         ]
         if others:
             there.append(f"all([p._grad is None for p in {self.given(others)}])")
@@ -377,6 +446,8 @@ class _Text:
         whole, parts = self.whole, self.parts
         for number in whole.outs.values():
             yield f"o{number} = fresh({self.given(parts.outs[number])})"
+        if whole.norm is not None:
+            yield f"norm = fresh({self.given(whole.norm[1])})"
         layouts = dict(zip(whole.wanted, parts.grads))
         for k in whole.new:
             if _holds(whole.after, "forgotten", whole.inputs[k]):  # nobody will see it
@@ -403,6 +474,8 @@ class _Text:
         bases = [*self.names, *[f"o{n}" for n in whole.outs.values()], "one"]
         bases += [f"g{k}" for k in whole.new]
         bases += [f"h{k}" for k in whole.old]
+        if whole.norm is not None:
+            bases.append("norm")
         bases += ["*given", "arena.memory", "*numbers"]
         yield f"while (done := replay({', '.join(bases)})) is not None:"
         yield "    if done is False and not arena.is_recording_here():"
@@ -419,7 +492,7 @@ class _Text:
                 yield f"x{k}._storage.version += {times}"
         for k in whole.old:
             yield f"h{k}._storage.version += {1 + (k in whole.zeroed)}"
-        for kind, optimizer in whole.after:
+        for kind, optimizer, _ in whole.after:
             if kind == "step" and "step" in optimizer.__dict__:  # for schedulers
                 yield f"{self.given(optimizer)}._opt_called = True"
         yield from self._forgotten(whole.after)
@@ -439,4 +512,7 @@ class _Text:
         for k in (0, *parts.spent):
             yield f"o{k}._grad_fn = node"
             yield f"o{k}._requires_grad = True"
-        yield f"return ({''.join(f'o{k}, ' for k in range(1, len(memory.found)))})"
+        names = [f"o{k}" for k in range(1, len(memory.found))]
+        for place, _ in self.whole.norms:
+            names.insert(place, "norm")
+        yield f"return ({''.join(f'{name}, ' for name in names)})"

@@ -8,6 +8,7 @@ import flambeau as torch
 from flambeau.compiler import accesses, recording
 from flambeau.compiler.recording import ARENA, Recording, base_of
 from flambeau.eager.updating import update
+from flambeau.nn.utils import clip_grads_with_norm_, get_total_norm
 from flambeau.runtime import cpu, tapes
 
 F = torch.nn.functional
@@ -98,9 +99,10 @@ def _drawn(x):
 
 
 def _updated(x):
-    y = x * 2
-    with torch.no_grad():
-        update("moved", [[y.detach()], [x.detach()]], [0.5, 0.25])
+    y, held = x * 2, torch.zeros(x.shape)
+    held.grad = y.detach()
+    update("moved", [[held.grad], [x.detach()]], [0.5, 0.25])
+    clip_grads_with_norm_(held, 0.1, get_total_norm(held.grad))
     return (y,)
 
 
