@@ -108,7 +108,7 @@ def clip_grads_with_norm_(
             grad.mul_(factor.to(grad.device))
         return
     for group in _by_dtype(grads).values():
-        scale_all(group, factor)
+        scale_all(group, factor.to(group[0].device))
 
 
 @no_grad()
