@@ -405,9 +405,11 @@ def test_changes_between_steps_are_noticed(event):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "nadam", "groups"])
+@pytest.mark.parametrize("name", ["momentum", "adam", "groups"])
 @pytest.mark.parametrize("event", EVENTS, ids=lambda f: f.__name__)
 def test_all_changes_are_noticed(event, name, form):
+    if event is schedule and form is no_step:
+        pytest.skip("schedulers warn where nobody steps")
     both(OPTIMIZERS[name], form, 18, event, late=event is extra_group)
 
 
