@@ -242,6 +242,8 @@ def _index_odd(input, indices):
 @writer("index_put", keep_order=True)
 def index_put(target, indices, values, accumulate):
     layout, indices = target._layout, beside(target, indices)
+    if values.device is not layout.device and _both_compute(layout, values._layout):
+        values = values if values._layout.ndim else views.detached(values).to(layout.device)
     if (
         values.dtype is not layout.dtype
         and values._layout.numel == 1
