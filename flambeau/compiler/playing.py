@@ -254,7 +254,7 @@ class _Text:
         held = [*inputs, *kept, "rest._storage" if self.memory.size else "None"]
         held.append(f"({_tuple(self.names)})")
         held.append(f"({_tuple(f'{x}._storage.version' for x in self.names)})")
-        versions = [*(f"{x}._storage.version" for x in inputs), *(f"{o}.version" for o in kept)]
+        versions = [*(f"+{x}._storage.version" for x in inputs), *(f"{o}.version" for o in kept)]
         self.space["Node"] = type(
             "CompiledFunctionBackward", (CompiledNode,), {"__slots__": (), "way": way}
         )
