@@ -2,15 +2,14 @@
 
 `run_lines` transforms many lines at once. A long line on its own is cut into a square: transforms
 along its columns, a turn, transforms along its rows (four steps). Lengths with a large prime factor
-become a circular convolution of a friendly length (Bluestein), short ones a product with the matrix
-of all roots. Rows of the table: ops/fourier.py;
+become a circular convolution of a friendly length (Bluestein). Rows of the table: ops/fourier.py;
 kernels: codegen/templates/fourier.py.
 """
 
 import math
 
 from flambeau import _dtype as d
-from flambeau._layout import Size, collapse
+from flambeau._layout import Size, collapse, dense_layout
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import no_grad
@@ -18,14 +17,15 @@ from flambeau.codegen.descriptions import PASSES, Fourier
 from flambeau.eager import creation, ranges
 from flambeau.eager.launching import launches
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, chunks_of, is_computed, vector_layout
+from flambeau.eager.rows import address, chunks_of, has_work, vector_layout
 from flambeau.ops.table import public as function
 from flambeau.runtime.cpu import packed
 
 LONGEST = 4096  # elements of a line that is transformed in one go
 LONELY = 256  # from here on a line without company is cut
 CHUNKS = 8
-DIRECT = 192  # elements of lines of awkward length for which a matrix is faster than a convolution
+NARROWEST = 16  # bytes of a vector, if there are vectors
+LARGEST = 400  # prime factors from here on are left to a convolution
 
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
 
@@ -33,10 +33,15 @@ _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
 def factors(n):
     """Radices whose product is n, or None if a prime factor is too large."""
     found = []
-    for radix in (8, 4, 2, 5, 3, 7, 11, 13, 17, 19, 23, 29, 31):
+    for radix in (8, 4, 2, 5, 3, 7, *range(11, LARGEST, 2)):
         while n % radix == 0:
             found.append(radix)
             n //= radix
+        if radix > 8 and radix * radix > n:  # what is left has no other factor
+            break
+    if 1 < n < LARGEST:
+        found.append(n)
+        n = 1
     return found if n == 1 else None
 
 
@@ -80,14 +85,6 @@ def _chirps(device, dtype, n, forward):
     return chirp.to(dtype), spectrum.to(dtype)
 
 
-def _matrix(device, dtype, n, forward, scale):
-    """What lines of a length are multiplied with, in place of a transform."""
-    k = ranges.arange(n, device=device)
-    turns = function("outer")(k, k) % n
-    roots = function("view_as_complex")(_unit(turns, n if forward else -n, d.float64))
-    return (roots * scale).to(dtype)
-
-
 def _friendly(n):
     """A power of two that is long enough for the convolution of lines of length n."""
     return 1 << (2 * n - 2).bit_length()
@@ -99,7 +96,7 @@ def _table(key):
         return _MAKE[name](*facts)
 
 
-_MAKE = {"roots": _roots, "turns": _turns, "chirps": _chirps, "matrix": _matrix}
+_MAKE = {"roots": _roots, "turns": _turns, "chirps": _chirps}
 TABLES = Plans(_table, room=64)
 
 
@@ -131,8 +128,11 @@ def _plan(key):
     else:  # what is left are outer dimensions
         lines, out_line, in_line = (x.pop(lane) for x in (sizes, out_strides, in_strides))
     real = dtype.to_real()
-    width = device.runtime.target().vector_bytes // real.itemsize
-    per_group = width if kind == "c2c" else 2 * width
+    width = max(1, device.runtime.target().vector_bytes // real.itemsize)
+    together = 1 if kind == "c2c" else 2  # lines in a lane
+    while width * real.itemsize > NARROWEST and lines * 2 <= width * together:
+        width //= 2  # the other lanes would wait for nothing
+    per_group = width * together
     blocks = -(-lines // per_group)
     groups = blocks * math.prod(sizes)
     # few groups of a long line still fill two threads; a chunk has scratch of its own
@@ -144,7 +144,7 @@ def _plan(key):
         passes=len(radices), swap=int(not forward), turn_row=row, kept=kept,
     )  # fmt: skip
     rest = radices + [0] * (PASSES - len(radices)) + sizes + out_strides + in_strides
-    kernel = device.runtime.kernel("fft", "fourier:build", kind, dtype.code, len(sizes))
+    kernel = device.runtime.kernel("fft", "fourier:build", kind, dtype.code, len(sizes), width)
     return kernel, packed([*words, *rest]), vector_layout(chunks * 4 * n * width, real, device)
 
 
@@ -163,27 +163,62 @@ def _others(t, dim):
     return [*t.shape[:dim], *t.shape[dim + 1 :]]
 
 
+def _plan_whole(key):
+    """(kernel, description, layout of the scratch, roots) where lines are transformed in one go; a
+    function of tensors that does it in another way; None where there is nothing to do.
+
+    Key: kind, layouts of input and result, dimension, number of points, is it forward?
+    """
+    kind, layout, out, dim, n, forward = key
+    if not (has_work(layout) and has_work(out)):
+        return None
+    complex_side = out if kind == "r2c" else layout
+    others = layout.sizes[:dim] + layout.sizes[dim + 1 :]
+    if factors(n) is None:
+        return _convolve
+    alone = n > LONGEST or (n >= LONELY and max(others, default=1) < 8)
+    if alone and (kind != "c2c" or _square(n)[0] > 4):
+        return _four_steps
+    steps = [_strides_along(side, dim) for side in (out, layout)]
+    kept = n if kind == "c2c" else complex_side.sizes[dim]
+    where = layout.device, complex_side.dtype
+    facts = kind, *where, n, kept, forward, 0, others, *steps[0], *steps[1]
+    kernel, description, room = PLANS[facts]
+    return kernel, description, room, TABLES["roots", room.device, room.dtype, n]
+
+
+WHOLE = Plans(_plan_whole, by_default=False)
+
+
+def _strides_along(layout, dim):
+    """(bytes from element to element of dim, strides of all other dimensions in bytes)."""
+    strides = [s * layout.itemsize for s in layout.strides]
+    return strides[dim], tuple(strides[:dim] + strides[dim + 1 :])
+
+
+def _run_whole(found, out, source, scale):
+    """Transform all lines in one go."""
+    kernel, description, room, roots = found
+    to, at, scratch = address(out), address(source), empty_like_layout(room)
+    kernel(description, to, at, scratch._storage.pointer, roots._storage.pointer, 0, scale)
+
+
 def transform(source, out, dim, forward, scale):
     """The complex transform of source along dim, into out (both complex, plain)."""
-    n, where = source.shape[dim], (source.device, source.dtype)
-    if factors(n) is None:
-        other = _multiply if n <= DIRECT else _convolve
-        return other(source, out, dim, forward, scale)
-    sizes = _others(source, dim)
-    to, at = _bytes(out, dim), _bytes(source, dim)
-    low, high = _square(n)
-    crowd = max(sizes, default=1)
-    if (n > LONGEST or (n >= LONELY and crowd < 8)) and low > 4:
-        return _four_steps(where, (low, high), forward, scale, sizes, to, at)
-    run_lines("c2c", where, n, n, forward, scale, sizes, to, at)
-    return None
+    layout = source._layout
+    found = WHOLE["c2c", layout, out._layout, dim, layout.sizes[dim], forward]
+    if type(found) is tuple:
+        _run_whole(found, out, source, scale)
+    elif found is not None:
+        found(source, out, dim, forward, scale)
 
 
-def _four_steps(where, square, forward, scale, sizes, out, source):
+def _four_steps(source, out, dim, forward, scale):
     """Columns, a turn, rows: element j high + i of a line is row j, column i of the square."""
-    low, high = square
-    (to, out_step, out_strides), (at, in_step, in_strides) = out, source
-    device, dtype = where
+    low, high = _square(source.shape[dim])
+    sizes = _others(source, dim)
+    (to, out_step, out_strides), (at, in_step, in_strides) = _bytes(out, dim), _bytes(source, dim)
+    where = device, dtype = source.device, source.dtype
     item = dtype.itemsize
     middle = empty_tensor(Size((*sizes, low, high)), dtype, device)
     strides = [s * item for s in middle._layout.strides[:-2]]
@@ -200,33 +235,23 @@ def _four_steps(where, square, forward, scale, sizes, out, source):
     )  # fmt: skip
 
 
-def _multiply(source, out, dim, forward, scale):
-    """Short lines of any length."""
-    n = source.shape[dim]
-    matrix = TABLES["matrix", source.device, source.dtype, n, forward, scale]
-    with no_grad():
-        if dim == source.ndim - 1:
-            out.copy_(source @ matrix)
-        else:
-            movedim = function("movedim")
-            movedim(out, dim, -1).copy_(movedim(source, dim, -1) @ matrix)
-
-
 def _convolve(source, out, dim, forward, scale):
     """Any length: jk is (j² + k² - (j - k)²) / 2, so that the sum becomes a convolution."""
     n, dtype = source.shape[dim], source.dtype
     length = _friendly(n)
     chirp, spectrum = TABLES["chirps", source.device, dtype, n, forward]
+    movedim, mul = function("movedim"), function("mul")
     with no_grad():
-        moved = function("movedim")(source, dim, -1)
-        padded = creation.zeros((*moved.shape[:-1], length), dtype=dtype, device=source.device)
-        padded[..., :n] = moved * chirp
+        moved = movedim(source, dim, -1)
+        padded = empty_tensor(Size((*moved.shape[:-1], length)), dtype, source.device)
+        padded[..., n:] = 0
+        mul(moved, chirp, out=padded[..., :n])
         last = padded.ndim - 1
         work = creation.empty_like(padded)
         transform(padded, work, last, True, 1.0)
         work *= spectrum
         transform(work, padded, last, False, scale / length)
-        function("movedim")(out, dim, -1).copy_(padded[..., :n] * chirp)
+        mul(padded[..., :n], chirp, out=movedim(out, dim, -1))
 
 
 def _new(input, shape, dtype):
@@ -237,45 +262,32 @@ def _new(input, shape, dtype):
 def fft_c2c(input, dims, scale, forward):
     """Transforms along several dimensions, the last first."""
     found = input
-    for k, dim in enumerate(reversed(dims)):
-        out = _new(input, input.shape, input.dtype)
-        if is_computed(input):
-            transform(found, out, dim, forward, scale if k == 0 else 1.0)
-        found = out
+    for dim in reversed(dims):
+        out = empty_like_layout(_dense(input._layout))
+        transform(found, out, dim, forward, scale)
+        found, scale = out, 1.0
     return found if dims else input.clone()
 
 
-def _lonely(input, dim, n):
-    """Lines that the kernels for real lines do not suit: long, alone or of an awkward length."""
-    sizes = _others(input, dim)
-    return factors(n) is None or n > LONGEST or (n >= LONELY and max(sizes, default=1) < 8)
+def _dense(layout):
+    return layout if layout.is_dense else dense_layout(layout.sizes, layout.dtype, layout.device)
 
 
 @launches("fft_r2c")
 def fft_r2c(input, dim, scale, onesided):
-    n = input.shape[dim]
-    half, dtype = n // 2 + 1, _COMPLEX[input.dtype]
-    shape = list(input.shape)
+    layout = input._layout
+    n, dtype = layout.sizes[dim], _COMPLEX[layout.dtype]
+    half = n // 2 + 1
+    shape = list(layout.sizes)
     shape[dim] = half if onesided else n
     out = _new(input, shape, dtype)
-    if not is_computed(input):
-        return out
-    if _lonely(input, dim, n):
+    found = WHOLE["r2c", layout, out._layout, dim, n, True]
+    if type(found) is tuple:
+        _run_whole(found, out, input, scale)
+    elif found is not None:
         whole = out if not onesided else _new(input, input.shape, dtype)
         transform(input.detach().to(dtype), whole, dim, True, scale)
         return out if not onesided else _copied(function("narrow")(whole, dim, 0, half))
-    sizes, kept = _others(input, dim), shape[dim]
-    run_lines(
-        "r2c",
-        (input.device, dtype),
-        n,
-        kept,
-        True,
-        scale,
-        sizes,
-        _bytes(out, dim),
-        _bytes(input, dim),
-    )
     return out
 
 
@@ -296,9 +308,10 @@ def fft_c2r(input, dim, scale, n):
     shape[dim] = n
     real, half = input.dtype.to_real(), n // 2 + 1
     out = _new(input, shape, real)
-    if not is_computed(out):
-        return out
-    if _lonely(input, dim, n):
+    found = WHOLE["c2r", input._layout, out._layout, dim, n, False]
+    if type(found) is tuple:
+        _run_whole(found, out, input, scale)
+    elif found is not None:
         whole = _new(input, shape, input.dtype)
         with no_grad():
             kept = function("narrow")(whole, dim, 0, half)
@@ -310,16 +323,4 @@ def fft_c2r(input, dim, scale, n):
             result = _new(input, shape, input.dtype)
             transform(whole, result, dim, False, scale)
             return _copied(result.real)
-    sizes = _others(out, dim)
-    run_lines(
-        "c2r",
-        (input.device, input.dtype),
-        n,
-        half,
-        False,
-        scale,
-        sizes,
-        _bytes(out, dim),
-        _bytes(input, dim),
-    )
     return out
