@@ -349,7 +349,9 @@ class EntryMaker:
 
 
 def _guard_aliases(reader):
-    """Inputs are as many objects as they were; if one is written to, no memory is shared."""
+    """Inputs are as many objects as they were; if one is written to, memory is shared by integers
+    that nobody writes to, or not at all.
+    """
     guards, inputs = reader.guards, reader.inputs
     if reader.has_steps:
         guard_steps(reader)
@@ -360,13 +362,26 @@ def _guard_aliases(reader):
         ids = ", ".join(f"id({n})" for n in names)
         guards.require(f"len({{{ids}}}) == {len(inputs)}")
     if reader.writes:
-        if len({id(v.real._storage) for v in inputs}) < len(inputs):
-            raise Break("a tensor is written to that shares its memory with another")
-        ids = ", ".join(f"id({n}._storage)" for n in names)
-        guards.require(f"len({{{ids}}}) == {len(inputs)}")
+        first: dict = {}  # storage -> input, and its name
+        for v, name in zip(inputs, names):
+            of, other = first.setdefault(id(v.real._storage), (v, name))
+            if of is not v:
+                _guard_shared(reader, of, other, v, name)
+        ids = ", ".join(f"id({n}._storage)" for _, n in first.values())
+        guards.require(f"len({{{ids}}}) == {len(first)}")
         for v, name in zip(inputs, names):
             word = "is" if v.real._view is None else "is not"
             guards.require(f"{name}._view {word} None")
+
+
+def _guard_shared(reader, first, first_name, second, name):
+    """Two inputs lie in one piece of memory, and will next time."""
+    for v in (first, second):
+        if v.real.dtype.is_floating_point or v.real.dtype in reader.written_kinds:
+            raise Break("a tensor is written to that shares its memory with another")
+    away = second.real._offset - first.real._offset
+    reader.guards.require(f"{name}._storage is {first_name}._storage")
+    reader.guards.require(f"{name}._offset - {first_name}._offset == {away}")
 
 
 class Continuation:

@@ -66,6 +66,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying, C
         self.around: list = []  # autocasts that are on already
         self.place: Any = None  # the device of all tensors
         self.written: set[int] = set()
+        self.written_kinds: set = set()  # dtypes
         self.reached = 0  # top-level statements that were read
         self.broken: Break | None = None
 

@@ -287,6 +287,7 @@ class Tensors:
         if writes:
             node.meta["writes"] = True
             self.written |= {id(v) for v in found if v.number >= 0}
+            self.written_kinds |= {v.fake.dtype for v in found}
             self.writes = True
         if any((v.fake._requires_grad, v.fake._grad_fn) != old for v, old in zip(found, facts)):
             self.writes = True

@@ -28,6 +28,7 @@ from flambeau._sparse.tensors import (
     over,
     parts_of,
     pattern_of,
+    runs,
     sparse_dim,
     values_of,
     write,
@@ -375,8 +376,7 @@ def _by_number(t, dim, index, shape):
     own = parts.indices[dim][order]
     begin = public("searchsorted")(own, index)
     count = public("searchsorted")(own, index, right=True) - begin
-    which = public("arange")(index.shape[0]).repeat_interleave(count)
-    offset = public("arange")(which.shape[0]) - (count.cumsum(0) - count)[which]
+    which, offset = runs(count)
     source = order[begin[which] + offset]
     indices = parts.indices[:, source]
     rows = [which if k == dim else row for k, row in enumerate(indices)]

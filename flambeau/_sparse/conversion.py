@@ -14,6 +14,7 @@ from flambeau._sparse.tensors import (
     compressed,
     coo,
     coordinates,
+    counting,
     dense_dim,
     flat_places,
     is_coo,
@@ -129,8 +130,8 @@ def _numbers(batch):
 def _unblocked(indices, values):
     """Blocks of elements as elements."""
     count, high, wide = values.shape[:3]
-    rows = (indices[-2] * high)[:, None, None] + public("arange")(high)[None, :, None]
-    columns = (indices[-1] * wide)[:, None, None] + public("arange")(wide)[None, None, :]
+    rows = (indices[-2] * high)[:, None, None] + counting(high, indices)[None, :, None]
+    columns = (indices[-1] * wide)[:, None, None] + counting(wide, indices)[None, None, :]
     shape = (count, high, wide)
     spread = [row[:, None, None].expand(shape).reshape(-1) for row in indices[:-2]]
     spread += [part.expand(shape).reshape(-1) for part in (rows, columns)]

@@ -17,12 +17,14 @@ from flambeau._sparse.conversion import (
 )
 from flambeau._sparse.tensors import (
     coo,
+    counting,
     is_coo,
     is_sparse,
     nnz,
     over,
     parts_of,
     pattern_of,
+    runs,
     sparse_dim,
     values_of,
 )
@@ -106,8 +108,7 @@ def _sparse_product(a, b):
     rows, middle = parts_of(first).indices
     begin = pointers[:-1].index_select(0, middle).long()
     count = pointers[1:].index_select(0, middle).long() - begin
-    which = public("arange")(middle.shape[0]).repeat_interleave(count)
-    offset = public("arange")(which.shape[0]) - (count.cumsum(0) - count)[which]
+    which, offset = runs(count)
     at = begin[which] + offset
     indices = public("stack")([rows[which], columns.long()[at]])
     products = values_of(first).index_select(0, which) * values.index_select(0, at)
@@ -207,7 +208,7 @@ def smm(a, b):
     if is_sparse(found):
         return found
     rows, columns = found.shape
-    every = public("arange")(rows * columns)
+    every = counting(rows * columns, found)
     indices = public("stack")([every.div(columns, rounding_mode="floor"), every % columns])
     return coo(indices, found.reshape(-1), found.shape)
 

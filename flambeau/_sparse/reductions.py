@@ -13,6 +13,7 @@ from flambeau._sparse.conversion import (
 )
 from flambeau._sparse.tensors import (
     coo,
+    counting,
     flat_places,
     is_coo,
     is_sparse,
@@ -193,7 +194,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
     if offsets.unique().shape[0] != offsets.shape[0]:
         raise RuntimeError("Offset tensor contains duplicate values")
     high, wide = shape
-    columns = public("arange")(min(wide, diagonals.shape[1]))
+    columns = counting(min(wide, diagonals.shape[1]), diagonals)
     rows = columns.unsqueeze(0) - offsets.unsqueeze(1)
     inside = ((rows >= 0) & (rows < high)).reshape(-1).nonzero()[:, 0]
     places = public("stack")([rows.reshape(-1), columns.expand(rows.shape).reshape(-1)])

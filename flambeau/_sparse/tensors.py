@@ -238,6 +238,17 @@ def flat_places(indices, shape):
     return found
 
 
+def counting(many, like):
+    """0, 1, 2, ... on the device of a tensor."""
+    return public("arange")(many, device=like.device)
+
+
+def runs(count):
+    """For the elements of runs that are so long: (number of its run, place in it) of each."""
+    which = counting(count.shape[0], count).repeat_interleave(count)
+    return which, counting(which.shape[0], count) - (count.cumsum(0) - count)[which]
+
+
 def coordinates(flat, shape):
     """The converse."""
     rows: list[Tensor] = []

@@ -136,6 +136,8 @@ def is_shared(self):
 @method
 def share_memory_(self):
     """Move the whole storage to memory that other processes see when they are sent the tensor."""
+    if self._layout.device.type == "cuda":
+        return self  # memory of GPUs is shared when it is sent
     if self._layout.device is not _device.cpu:
         raise RuntimeError("_share_fd_: only available on CPU")
     from flambeau.runtime import shared_storage  # most programs share nothing

@@ -89,12 +89,25 @@ READS: dict = {
 }
 
 
+ON_GPUS = ("row_programs:build",)  # what is known of kernels of GPUs, too
+
+
 def builder_of(definition: int) -> str:
-    """ "file:function" of what built a kernel; "" if nobody knows."""
+    """ "file:function" of what built a kernel; "" if nobody knows.
+
+    Kernels of GPUs have the name of the host's builder, whose arguments they take.
+    """
     found = kernels.sources.get(definition)
     if found is None:
-        return ""
+        name, _ = kernels.recipes.get(definition, ("", ()))
+        return name if name in ON_GPUS else ""
     return f"{found[0].__module__.rpartition('.')[2]}:{found[0].__name__}"
+
+
+def key_of(definition: int) -> Any:
+    """What a kernel was built with."""
+    found = kernels.sources.get(definition)
+    return kernels.recipes[definition][1] if found is None else found[1]
 
 
 def is_known(definition: int) -> bool:
@@ -118,7 +131,5 @@ def only_read(launch: Any) -> Any:
     if nest is not None:
         first = 1 + len(nest.outputs)
         return range(first, first + len(nest.inputs))
-    if not kernels.runtime_of(launch.definition).is_host:
-        return ()
     places = READS.get(builder_of(launch.definition), ())
-    return places(kernels.sources[launch.definition][1]) if callable(places) else places
+    return places(key_of(launch.definition)) if callable(places) else places

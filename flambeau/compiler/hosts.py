@@ -7,7 +7,7 @@ from flambeau._device import device
 from flambeau.codegen import descriptions, scalar
 from flambeau.codegen.descriptions import ITEM_BYTES
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
-from flambeau.compiler.accesses import builder_of
+from flambeau.compiler.accesses import builder_of, key_of
 from flambeau.compiler.expressions import HALVES, compute_type, exchanged, numbered, structure
 from flambeau.compiler.fusing import Operand, dense_steps, extent
 from flambeau.eager import gemm, kernels
@@ -24,10 +24,9 @@ SMALL = 1 << 13  # results of a product for which one launch less is worth more 
 
 def host_of(launch: Any) -> Any:
     """What a launch can take in; None if it is of no such kind."""
-    make = _HOSTS.get(builder_of(launch.definition))
-    if make is None or not kernels.runtime_of(launch.definition).is_host:
-        return None
-    return make(launch)
+    is_host = kernels.runtime_of(launch.definition).is_host
+    make = (_HOSTS if is_host else _ON_GPUS).get(builder_of(launch.definition))
+    return None if make is None else make(launch)
 
 
 def _flat(work, count):
@@ -38,9 +37,8 @@ def _flat(work, count):
     return found if all(o.steps == (ITEM_BYTES[o.code],) for o in found) else None
 
 
-def _kernel(name, build, key, shown):
+def _kernel(runtime, name, build, key, shown):
     """A kernel by what tells it apart; expressions in its key are shown by their structure."""
-    runtime = device("cpu").runtime
     found = runtime.kernels.get(shown)
     if found is None:
         found = runtime.kernels[shown] = runtime.load(name, build, key)
@@ -58,7 +56,7 @@ class _Rows:
     def __init__(self, launch):
         from flambeau.codegen.templates.row_programs import Pass, program_of
 
-        _, (self.walk, self.name, *facts), _ = kernels.sources[launch.definition]
+        self.walk, self.name, *facts = key_of(launch.definition)
         self.given, self.facts = launch, tuple(facts)
         program = program_of(self.name, *facts)
         self.places = list(program.operands)
@@ -137,12 +135,31 @@ class _Rows:
         kinds = "".join(letter for letter, _ in self.numbers)
         key = self.walk, self.name, self.facts, operands, kinds, *parts
         shown = [p and (structure(p.values), p._replace(values=())) for p in parts]
-        kernel = _kernel(self.name, "row_programs:build_joined", key, (*key[:5], *shown))
+        runtime = kernels.runtime_of(self.given.definition)
+        shown = *key[:5], *shown
+        kernel = _kernel(runtime, self.name, "row_programs:build_joined", key, shown)
         description, *rest = self.given.arguments
         count = len(self.places)
         addresses = [*rest[:count], *(o.address for o in self.more), *rest[count:]]
         numbers = [n for _, n in self.numbers]
         return Launch(kernel.__self__, [description, *addresses, *numbers], True)
+
+
+class _RowsOnGpus(_Rows):
+    """The same on a GPU: threads take in what they load before anything is stored, and totals per
+    position are added up by other threads than those that store results.
+    """
+
+    def __init__(self, launch):
+        super().__init__(launch)
+        if self.walk != "rows":
+            self.result, self.sources = None, []
+
+    def take_head(self, work, operand, is_stored):
+        stored, loaded = {o for o, _ in work.stored}, {x.operand for x in work.loads}
+        if stored & (loaded | set(self.more)):
+            return False
+        return super().take_head(work, operand, is_stored)
 
 
 def _narrowed(value, argument, code):
@@ -220,7 +237,8 @@ class _Reduction:
         reduction = self.reduction._replace(head=head)
         name = self.build.partition("build_")[2]
         shown = self.build, self.reduction, *self.pattern, head[:2], structure([value])
-        kernel = _kernel(f"joined_{name}", self.build, (reduction, *self.pattern), shown)
+        runtime = device("cpu").runtime
+        kernel = _kernel(runtime, f"joined_{name}", self.build, (reduction, *self.pattern), shown)
         addresses = [x.operand.address + self.first * x.operand.steps[0] for x in work.loads]
         _, *given = self.given.arguments
         scalars = given[self.place :][: len(self.reduction.scalars)]
@@ -337,6 +355,7 @@ class _Product(_Tailed):
         return Launch(kernel.__self__, [description, *self.given.arguments[1:], *more], True)
 
 
+_ON_GPUS = {"row_programs:build": _RowsOnGpus}
 _PHASE = descriptions.ConvolutionPhase._fields
 _HOSTS = {
     "gemm:build": _Product,

@@ -11,7 +11,7 @@ kernels what they do (accesses.py) none of them runs; else it works on copies of
 might write to, and takes the generator back.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 from flambeau import autograd, fx
@@ -141,13 +141,18 @@ class _Dry:
         self.place = inputs[0]._layout.device if inputs else device("cpu")
         if any(x._layout.device != self.place for x in inputs):
             raise Spoiled("arguments are on several devices")
-        starts = [x._storage.pointer for x in inputs if x._storage.nbytes]
-        if len(set(starts)) != len(starts):
-            raise Spoiled("two arguments lie in the same memory")
+        starts = Counter(x._storage.pointer for x in inputs if x._storage.nbytes)
+        self.shared = {k for k, x in enumerate(inputs) if starts[x._storage.pointer] > 1}
+        self._check_shared()
         if any(wants[k] for k in written):
             raise Spoiled("an argument that wants a gradient is written to")
         if any(not x._layout.device.runtime.computes for x in inputs):
             raise Spoiled("there is no memory on this device")
+
+    def _check_shared(self):
+        """Arguments may lie in the same memory as long as that is read only."""
+        if any(self.wants[k] or k in self.written for k in self.shared):
+            raise Spoiled("two arguments lie in the same memory")
 
     def entry(self, silent):
         generators = [_random.default_generator]
@@ -175,6 +180,7 @@ class _Dry:
             raise Spoiled("a result is no tensor")
         for k in self._written(forward, leaves):
             self.written.setdefault(k, 0)  # without saying so: running statistics
+        self._check_shared()
         plan = forward.plan([("input", k) for k in range(len(leaves))], "saved")
         backward, gone = self._backward(forward, plan, leaves, outs)
         forward.launches = plan.launches(lambda block: block[0] != "arena" and block not in gone)

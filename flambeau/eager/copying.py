@@ -87,7 +87,8 @@ COPIES = Plans(_plan_copy, mixed=True)
 def _crossing(target, source):
     """A kernel, so to speak, that copies between devices by way of the host.
 
-    Elements are laid side by side and cast where they are, moved, and spread where they arrive.
+    Elements are laid side by side and cast where they are, moved, and spread where they arrive;
+    what lies side by side at either end needs no room in between.
     """
     if not source.device.runtime.computes:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -96,16 +97,32 @@ def _crossing(target, source):
         dense_layout(source.shape, target.dtype, device)
         for device in (source.device, cpu, target.device)
     ]
+    leaves = source.is_contiguous and source.dtype is target.dtype
+    lands = target.is_contiguous and target.shape == source.shape
 
     def run(_, to, start):
-        blocks = [empty_like_layout(layout) for layout in (sent, held, landed)]
-        gathered, carried, arrived = [block._storage.pointer for block in blocks]
-        kernel, description = COPIES[sent, source]
-        kernel(description, gathered, start)
-        read(carried, gathered, held.nbytes)
-        write(arrived, carried, held.nbytes)
-        kernel, description = COPIES[target, landed]
-        kernel(description, to, arrived)
+        room = []  # held until all is done
+
+        def block(layout):
+            room.append(empty_like_layout(layout))
+            return room[-1]._storage.pointer
+
+        at = start if leaves else block(sent)
+        if not leaves:
+            kernel, description = COPIES[sent, source]
+            kernel(description, at, start)
+        arrived = to if lands else block(landed)
+        if source.device.type == "cpu":
+            write(arrived, at, held.nbytes)
+        elif target.device.type == "cpu":
+            read(arrived, at, held.nbytes)
+        else:
+            between = block(held)
+            read(between, at, held.nbytes)
+            write(arrived, between, held.nbytes)
+        if not lands:
+            kernel, description = COPIES[target, landed]
+            kernel(description, to, arrived)
 
     return run
 

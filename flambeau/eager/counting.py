@@ -84,14 +84,14 @@ def unique_consecutive_all(input):
 def _runs(input, sorting, numbers=True):
     """(values, inverse, counts) of all elements, sorted first or as they come."""
     n, dtype, device = input.numel(), input.dtype, input.device
-    inverse = empty_tensor(input.shape, d.int64, device)
+    is_asked = numbers or not device.runtime.adds_up
+    inverse = empty_tensor(input.shape, d.int64, device) if is_asked else None
     if not n:
         return empty_tensor((0,), dtype, device), inverse, _integers(0, device)
     values, places = contiguous(input), None
     if sorting:
         source, values = values, empty_tensor((n,), dtype, device)
-        places = _integers(n, device)
-        sort_rows(values, places, source, 1, n, False)
+        places = _sort(values, source, n, is_asked)
     if device.runtime.adds_up:
         return _numbered_runs(values, places, inverse, numbers)
     found, starts = empty_tensor((n,), dtype, device), _integers(n + 1, device)
@@ -99,6 +99,19 @@ def _runs(input, sorting, numbers=True):
     where = address(places) if sorting else 0
     runs = _launch(input, "runs", (dtype.code, sorting), Counted(1, n), *pointers, where)
     return _front(found, runs), inverse, _lengths(starts, runs)
+
+
+def _sort(values, source, n, numbers):
+    """Sort a vector into another one; gives where elements came from, if anybody asks."""
+    device, sorts = source.device, source.device.runtime.sorts
+    if not numbers and sorts is not None:
+        room = empty_like_layout(vector_layout(n, d.int32, device))
+        given = address(values), address(room), address(source), 1, n, source.dtype, device
+        if sorts.run(*given, narrow=True):
+            return None
+    places = _integers(n, device)
+    sort_rows(values, places, source, 1, n, False)
+    return places
 
 
 def _numbered_runs(values, places, inverse, numbers):

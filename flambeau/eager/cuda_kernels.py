@@ -18,7 +18,11 @@ from flambeau.runtime import cpu, cuda, cuda_driver
 from flambeau.runtime.stacks import alone
 
 # A builder of codegen/gpu takes the place of the host's of the same file and name, and of these.
-RENAMED = {"build:text_and_nest": "pointwise:build", "row_programs:build": "rows:build"}
+RENAMED = {
+    "build:text_and_nest": "pointwise:build",
+    "row_programs:build": "rows:build",
+    "row_programs:build_joined": "rows:build_joined",
+}
 _support: dict = {}  # addresses of what entries call, by the state they read
 
 
@@ -100,6 +104,8 @@ def _load(runtime, name, build, key):
     runtime.failing[id(cpu.own_of(kernel.__self__))] = name
     if nest is not None:
         kernels.nests[kernel.__self__] = nest
+    if type(build) is str:
+        kernels.recipes[kernel.__self__] = build, key
     return _checked(runtime.driver, kernel) if runtime.driver.emulated else kernel
 
 

@@ -106,6 +106,24 @@ def index_tensors(input, indices):
     return tuple(found)
 
 
+def beside(input, indices):
+    """Index tensors on the device of what they index: those of the host may go anywhere."""
+    device = input._layout.device
+    return [i if i is None else _brought(i, device) for i in indices]
+
+
+def _brought(index, device):
+    own = index._layout.device
+    if own is device or not (own.runtime.computes and device.runtime.computes):
+        return index  # devices without memory take anything
+    if not own.runtime.is_host:
+        raise RuntimeError(
+            "indices should be either on cpu or on the same device as the indexed tensor "
+            f"({device})"
+        )
+    return views.detached(index).to(device)
+
+
 def check_mask(input, mask, dim):
     shape, own = mask._layout.sizes, input._layout.sizes
     for k, size in enumerate(shape):
@@ -174,7 +192,7 @@ def _plan_index(key):
     layout, *indices = key
     given = [i for i in indices if i is not None]
     for i in given:
-        if i.dtype is not d.int64:
+        if i.dtype is not d.int64 or (i.device is not layout.device and _both_compute(layout, i)):
             return None
     if not given:
         return None
@@ -199,11 +217,16 @@ def _plan_rows(layout, index):
     return to, own[:1], *plan_rows(layout, index.numel, True)
 
 
+def _both_compute(layout, other):
+    return layout.device.runtime.computes and other.device.runtime.computes
+
+
 INDEXED = Plans(_plan_index, mixed=True)
 
 
 def _index_odd(input, indices):
-    """Masks, bytes and narrow integers."""
+    """Masks, bytes, narrow integers, and places that are told on the host."""
+    indices = beside(input, indices)
     mask = whole_mask(input, indices)
     if mask is not None and not without_memory(input._layout):
         return LAUNCHERS["masked_select"](input, mask)
@@ -218,7 +241,9 @@ def _index_odd(input, indices):
 
 @writer("index_put", keep_order=True)
 def index_put(target, indices, values, accumulate):
-    layout = target._layout
+    layout, indices = target._layout, beside(target, indices)
+    if values.device is not layout.device and _both_compute(layout, values._layout):
+        values = values if values._layout.ndim else views.detached(values).to(layout.device)
     if (
         values.dtype is not layout.dtype
         and values._layout.numel == 1

@@ -24,6 +24,7 @@ _clock: kernel_clock.KernelClock | None = None
 # changes while kernels are timed.
 _bodies: dict = {}
 sources: dict = {}  # address of a definition or a function -> (builder, its key, target)
+recipes: dict = {}  # the same of kernels of GPUs: ("file:function" of the host's builder, key)
 nests: dict = {}  # of pointwise kernels, by the address of their definition
 compile_log = None  # a list collects (milliseconds, hit) per kernel while somebody measures
 
@@ -244,7 +245,7 @@ def clock():
     """The clock around kernels, for profilers; None where there is none for this platform."""
     global _clock
     if _clock is None and kernel_clock.is_supported():
-        names = tuple(f"flambeau_clock_{n}" for n in ("block", "thunks", "events", "flags"))
+        names = tuple(f"flambeau_clock_{n}" for n in ("block", "events", "timed"))
         _clock = kernel_clock.KernelClock(load_functions(kernel_clock.clock_ir(), names))
     return _clock
 
@@ -260,7 +261,7 @@ def gpu_clock():
     runtime = found.part(None)
     if "clock" not in runtime.facts:
         stream = _support_of(runtime)["flambeau_stream"]
-        runtime.facts["clock"] = cuda_clock.GpuClock(runtime, cpu.homes, stream)
+        runtime.facts["clock"] = cuda_clock.GpuClock(runtime, stream)
     return runtime.facts["clock"]
 
 

@@ -15,13 +15,14 @@ from flambeau.eager.copying import filled, to_copy
 from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
-from flambeau.eager.rows import dense_like, dimension, has_work, vector_layout
+from flambeau.eager.rows import address, dense_like, dimension, has_work, vector_layout
 from flambeau.ops.table import public
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
-GPU_BLOCK, GPU_LONG = 1 << 13, 1 << 14  # the same on a GPU, unless there are rows enough
-ENOUGH = 1 << 9
+GPU_LONG, ENOUGH = 1 << 14, 1 << 9  # the same on a GPU, unless there are rows enough
+# facts of codegen/gpu/chained.py
+THREADS, STRETCH, STATE = 256, 64, 2
 
 
 def _plan_scan(name, layout, dim, *dtypes):
@@ -44,10 +45,11 @@ def _plan_scan(name, layout, dim, *dtypes):
         words = ScanColumns(outer * groups, n, inner, groups, per_group)
     else:
         build, blocks, block = "scans:build_scan_rows", 1, n
-        on_gpu = is_cuda(device)
-        if (n >= GPU_LONG and outer < ENOUGH) if on_gpu else n >= LONG:
-            block = GPU_BLOCK if on_gpu else BLOCK
-            blocks = -(-n // block)
+        if is_cuda(device):
+            if n >= GPU_LONG and outer < ENOUGH:
+                return _plan_chain(layouts, name, key, outer, n)
+        elif n >= LONG:
+            block, blocks = BLOCK, -(-n // BLOCK)
             totals = vector_layout(2 * outer * blocks, d.int64, device)
         pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
         words = ScanRows(-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk)
@@ -56,6 +58,26 @@ def _plan_scan(name, layout, dim, *dtypes):
         count = device.runtime.kernel(name, "scans:build_scan_totals", *key)
         kernel, desc = _in_blocks, (count, kernel, desc)
     return *layouts, kernel, desc, totals
+
+
+def _plan_chain(layouts, name, key, rows, n):
+    """The same for long rows on a GPU: a tile per group of threads, which tell each other."""
+    each = 4 if name in ("cummax", "cummin") or key[1][0] == "c" else 8  # elements of a thread
+    block = THREADS * each
+    blocks = -(-n // block)
+    words = ScanRows(1, rows * blocks, n, block, blocks, 1)
+    *_, kernel, desc = launch(layouts, words, name, "chained:build_scan", *key, each)
+    slots = rows * (blocks + -(-blocks // STRETCH))
+    room = vector_layout(1 + slots * (1 + STATE), d.int64, layouts[0].device)
+    return *layouts, _chained, (kernel, desc, room), None
+
+
+def _chained(plan, *places):
+    """The kernel of long rows on a GPU, with room to publish totals."""
+    kernel, desc, room = plan
+    *given, _ = places
+    memory = filled(room, 0)
+    kernel(desc, *given, address(memory))
 
 
 def _in_blocks(plan, *places):

@@ -18,7 +18,14 @@ from flambeau.eager import creation
 from flambeau.eager.copying import copy_, copy_into, fill_into
 from flambeau.eager.formula import recorder
 from flambeau.eager.fragments import follow_makers
-from flambeau.eager.indexing import index, index_put, number_tensor, whole_mask, write_row
+from flambeau.eager.indexing import (
+    beside,
+    index,
+    index_put,
+    number_tensor,
+    whole_mask,
+    write_row,
+)
 from flambeau.eager.methods import function
 from flambeau.eager.overlaps import check_overlap
 from flambeau.ops.indexing import check_fits
@@ -406,11 +413,13 @@ def _put(part, indices, value):
         part._requires_grad or (isinstance(value, Tensor) and value._requires_grad)
     )
     if plain and not isinstance(value, Tensor) and whole_mask(part, indices) is not None:
-        part.masked_fill_(indices[0], value)
+        part.masked_fill_(*beside(part, indices), value)
         return None
     if not isinstance(value, Tensor):
         check_fits(value, part.dtype)
         value = number_tensor(value, part.dtype, part.device)
+    elif value.device is not part.device and not value._layout.ndim:
+        value = value.to(part.device)
     if plain and part._layout.is_contiguous and value._storage.pointer != part._storage.pointer:
         index_put(part, indices, _without_ones(value), False)
         part._storage.version += 1

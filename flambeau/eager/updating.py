@@ -13,6 +13,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
 from flambeau.eager.plans import Plans
+from flambeau.ops.table import public
 from flambeau.ops.updates import UPDATES
 
 PIECE = 1 << 13  # elements of a tensor that are walked in one go
@@ -135,10 +136,19 @@ def _dense(t):
 _KINDS = {2.0: "2", 1.0: "1", 0.0: "0", float("inf"): "max", float("-inf"): "min"}
 
 
+def _norm_elsewhere(tensors, power):
+    """The same where results of kernels do not lie in memory of the host."""
+    norm = public("linalg_vector_norm")
+    parts = public("stack")([norm(t, power) for t in tensors])
+    return (parts.sum() if power == 0 else norm(parts, power)).item()
+
+
 def total_norm(tensors, norm_type):
     """The norm of the elements of all tensors (of one dtype) as if they were one vector."""
     power = float(norm_type)
     kind = _KINDS.get(power, "p")
+    if not tensors[0].device.runtime.is_host:
+        return _norm_elsewhere(tensors, power)
     tensors = [t if _flat(t._layout) else _dense(t) for t in tensors]
     layouts = tuple([t._layout for t in tensors])
     first, chunks, words = _TABLES[layouts, 1]

@@ -14,8 +14,8 @@ from flambeau.jit.texts import Constants, Text, default_text, function_text
 from flambeau.nn import Module
 from flambeau.runtime.cpu import buffer_at
 from flambeau.serialization.archive import ArchiveWriter
+from flambeau.serialization.pickling import Storages
 from flambeau.serialization.rebuilding import KINDS
-from flambeau.storage import root_of
 
 
 def write_archive(file: Any, module: Any, name: str, extra: dict[str, Any]) -> None:
@@ -33,11 +33,11 @@ def write_archive(file: Any, module: Any, name: str, extra: dict[str, Any]) -> N
         archive.add(
             f"extra/{path}", content.encode() if isinstance(content, str) else bytes(content)
         )
-    archive.add_all([(f"data/{k}", _bytes_of(s)) for k, s in enumerate(state.storages)])
+    archive.add_all([(f"data/{k}", _bytes_of(s)) for k, s in enumerate(state.storages.found)])
     archive.add("data.pkl", state.finished())
     for space, text in code.files.items():
         archive.add(f"code/{space.replace('.', '/')}.py", "".join(text).encode())
-    archive.add_all([(f"constants/{k}", _bytes_of(s)) for k, s in enumerate(held.storages)])
+    archive.add_all([(f"constants/{k}", _bytes_of(s)) for k, s in enumerate(held.storages.found)])
     archive.add("constants.pkl", held.finished())
     # texts mean what ops mean today: readers must not take them for those of older versions
     archive.add("version", b"10\n")
@@ -202,8 +202,7 @@ class _Pickle:
         self.out = bytearray(b"\x80\x02")
         self.memo: dict[int, int] = {}
         self.kept: list[Any] = []  # an id is an object's own as long as the object lives
-        self.storages: list[Any] = []
-        self.keys: dict[int, str] = {}
+        self.storages = Storages()
 
     def finished(self) -> bytes:
         return bytes(self.out) + b"."
@@ -272,23 +271,17 @@ class _Pickle:
         if self._again(tensor):
             return
         found = tensor.detach()
-        if found.device.type != "cpu":
-            found = found.cpu()
         dtype = found.dtype
         if dtype not in KINDS:
             raise RuntimeError(f"Cannot serialize a tensor of {dtype}")
-        root = root_of(found._storage)
-        key = self.keys.get(id(root))
-        if key is None:
-            key = self.keys[id(root)] = str(len(self.storages))
-            self.storages.append(root)
+        key, root = self.storages.numbered(found._storage, found.device)
         self.name("torch._utils", "_rebuild_tensor_v2")
         self.out += b"(("
         self.text("storage")
         kind = KINDS[dtype]
         self.name(kind.module, kind.name)
         self.text(key)
-        self.text("cpu")
+        self.text(str(found.device))
         self.integer(root.nbytes // dtype.itemsize)
         self.out += b"tQ"
         self.integer(found.storage_offset())

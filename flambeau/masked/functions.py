@@ -163,7 +163,7 @@ def argmin(
 
 def _count(input: Tensor, dims: tuple, keepdim: bool, mask: Tensor | None, dtype: Any) -> Tensor:
     _, mask = _parts(input, mask)
-    there = flambeau.ones(input.shape, dtype=dtype) if mask is None else mask.to(dtype)
+    there = flambeau.ones_like(input, dtype=dtype) if mask is None else mask.to(dtype)
     return there.sum(dims, keepdim)
 
 
@@ -249,7 +249,7 @@ def norm(
     return flambeau.linalg.vector_norm(elements, order, _dims(input, dim), bool(keepdim))
 
 
-def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, name):
+def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     if unbiased is not None and correction is not None:
         raise ValueError("Only one of unbiased and correction may be given")
     if correction is None:
@@ -276,7 +276,7 @@ def var(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Variances."""
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "var")
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 def std(
@@ -290,7 +290,7 @@ def std(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Standard deviations."""
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "std").sqrt()
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 # -- along a dimension -----------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def _joined(pieces: list) -> JaggedTensor:
             "(B, *, D_0, D_1, ..., D_N), with ragged * dim."
         )
     (dim,) = differing
-    lengths = flambeau.tensor([t.shape[dim] for t in pieces])
+    lengths = flambeau.tensor([t.shape[dim] for t in pieces], device=pieces[0].device)
     offsets = flambeau.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     return from_values(flambeau.cat(pieces, dim), offsets, ragged=dim + 1)
 
@@ -143,9 +143,12 @@ def narrow(
     if dim != 1:
         raise RuntimeError("jagged layout only supports dim=1")
     batch, rows = tensor.shape[:2]
-    starts = flambeau.full((batch,), start) if isinstance(start, int) else start
-    lengths = flambeau.full((batch,), length) if isinstance(length, int) else length
-    begin = starts + flambeau.arange(batch) * rows
+    place = tensor.device
+    starts, lengths = (
+        flambeau.full((batch,), n, device=place) if isinstance(n, int) else n
+        for n in (start, length)
+    )
+    begin = starts + flambeau.arange(batch, device=place) * rows
     offsets = flambeau.cat([begin, (begin[-1:] + lengths[-1:])])
     return from_values(tensor.reshape(batch * rows, *tensor.shape[2:]), offsets, lengths)
 

@@ -131,8 +131,9 @@ class JaggedTensor(Nested):
     def _places(self, longest: int) -> tuple[Tensor, Tensor]:
         """(numbers of rows among the values, their places among rows that are filled up)."""
         counts = self._counts().long()
-        batch = flambeau.arange(len(self)).repeat_interleave(counts)
-        within = flambeau.arange(batch.shape[0]) - (counts.cumsum(0) - counts)[batch]
+        batch = flambeau.arange(len(self), device=counts.device).repeat_interleave(counts)
+        each = flambeau.arange(batch.shape[0], device=counts.device)
+        within = each - (counts.cumsum(0) - counts)[batch]
         return self._offsets[:-1].long()[batch] + within, batch * longest + within
 
     def padded(self, padding: Any, longest: int | None = None) -> Tensor:
@@ -347,10 +348,10 @@ class JaggedTensor(Nested):
         if given.pop("attn_mask", None) is not None:
             raise RuntimeError("Masks are not yet supported!")
         q, k, v = (t.to_padded_tensor(0.0) for t in (query, key, value))
-        there = flambeau.arange(k.shape[2]) < key._counts().unsqueeze(1)
+        there = flambeau.arange(k.shape[2], device=k.device) < key._counts().unsqueeze(1)
         mask = there[:, None, None, :]
         if given.pop("is_causal", False):
-            mask = mask & flambeau.ones(q.shape[2], k.shape[2], dtype=flambeau.bool).tril()
+            mask = mask & mask.new_ones(q.shape[2], k.shape[2]).tril()
         out = func(q, k, v, attn_mask=mask, **given)
         found = query.unpadded(out.movedim(2, 1))
         return query.over(found._values.movedim(0, 1))

@@ -21,11 +21,12 @@ class _MethodDef(ctypes.Structure):
         ("doc", ctypes.c_char_p),
         ("entry", ctypes.c_void_p),  # the native code, even while `function` leads elsewhere
         ("callee", ctypes.py_object),  # what native code calls in turn, if anything
+        ("away", ctypes.c_int64),  # is this a kernel of another device than the host?
     ]
 
 
 FUNCTION, ENTRY = _MethodDef.function.offset, _MethodDef.entry.offset
-CALLEE = _MethodDef.callee.offset
+CALLEE, AWAY = _MethodDef.callee.offset, _MethodDef.away.offset
 
 _kept: list = []
 _others: list = []
@@ -51,7 +52,7 @@ def builtin(name, address, own=None, callee=None, home=None, enter=None):
     place = ctypes.addressof(definition)
     number = _numbers[place] = place
     if home is not None:
-        homes[place] = home
+        homes[place], definition.away = home, 1
     if enter is not None:
         enter(place)
     for tell in on_new:

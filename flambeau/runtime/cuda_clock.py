@@ -14,12 +14,11 @@ PAIRS = 1 << 14  # launches that can be timed; of later ones only the host's tim
 class GpuClock:
     """Events for the launches of one GPU.
 
-    kernels: addresses of definitions of its kernels; stream: the address of native code that gives
-    the current one.
+    stream: the address of native code that gives the current one.
     """
 
-    def __init__(self, runtime: Any, kernels: Any, stream: int) -> None:
-        self.runtime, self.kernels = runtime, kernels
+    def __init__(self, runtime: Any, stream: int) -> None:
+        self.runtime = runtime
         driver = runtime.driver
         self.events = array("q", [driver.new_event(True) for _ in range(2 * PAIRS)])
         self.first = driver.new_event(True)

@@ -1,10 +1,11 @@
 """Times of kernels, taken by native code around them, for the profiler.
 
 A builtin looks up its native function at every call (`definition.function` in cpu.py), so putting
-another address there while somebody measures costs nothing at other times. The other address is one
-of `SLOTS` tiny functions; each reads a clock, calls the kernel of its slot, reads the clock again
-and writes what it saw into a log. Python only reads the log when the measuring ends. Meanwhile
-builtins have another hash, which follows that address: they must not be keys of dictionaries.
+another address there while somebody measures costs nothing at other times. The other address is
+that of a function that reads a clock, calls the kernel (a builtin is handed where its definition
+is), reads the clock again and writes what it saw into a log. Python only reads the log when the
+measuring ends. Meanwhile builtins have another hash, which follows that address: they must not be
+keys of dictionaries.
 
 Around kernels of a GPU events are recorded as well, if somebody asks for that (cuda_clock.py).
 """
@@ -17,10 +18,8 @@ import threading
 
 from flambeau.runtime import cpu
 
-SLOTS = 1024  # kernels that can be timed at once; others run as ever
-ROOM = 128  # of these, for kernels that are made while somebody measures
 CAPACITY = 1 << 20  # calls the log holds; later ones are counted, not kept
-RECORD = 5  # words of a record: slot, thread, start and end in nanoseconds, pair of events or -1
+RECORD = 5  # words of a record: definition, thread, start, end in nanoseconds, pair of events or -1
 
 _CLOCKS = {"linux": 1, "darwin": 8}  # the clock behind time.perf_counter_ns
 
@@ -34,21 +33,15 @@ def is_supported() -> bool:
 
 
 def clock_ir() -> str:
-    """IR of the functions that stand in for kernels."""
-    thunks = "\n".join(
-        f"define internal ptr @thunk{k}(ptr %self, ptr %args, i64 %n) {{\n"
-        f"  %r = tail call ptr @timed(i64 {k}, ptr %self, ptr %args, i64 %n)\n  ret ptr %r\n}}"
-        for k in range(SLOTS)
-    )
-    table = ", ".join(f"ptr @thunk{k}" for k in range(SLOTS))
+    """IR of the function that stands in for kernels."""
     return f"""
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @pthread_self()
-@flambeau_clock_state = internal global [{SLOTS + 4} x i64] zeroinitializer, align 64
+declare ptr @PyLong_AsVoidPtr(ptr)
+; calls so far, how many the log holds, the log
+@flambeau_clock_state = internal global [3 x i64] zeroinitializer, align 64
 ; the driver's cuEventRecord, what gives the stream, events, pairs that were used, pairs there are
 @flambeau_clock_gpu = internal global [5 x i64] zeroinitializer, align 64
-@flags = internal global [{SLOTS} x i64] zeroinitializer, align 64  ; is it a kernel of a GPU?
-@thunks = internal constant [{SLOTS} x ptr] [{table}], align 64
 
 define ptr @flambeau_clock_block() {{
   ret ptr @flambeau_clock_state
@@ -58,13 +51,9 @@ define ptr @flambeau_clock_events() {{
   ret ptr @flambeau_clock_gpu
 }}
 
-define ptr @flambeau_clock_flags() {{
-  ret ptr @flags
-}}
-
-define internal i64 @pair(i64 %k) {{
+define internal i64 @pair(ptr %definition) {{
 entry:
-  %flagp = getelementptr i64, ptr @flags, i64 %k
+  %flagp = getelementptr i8, ptr %definition, i64 {cpu.AWAY}
   %flag = load i64, ptr %flagp
   %is = icmp ne i64 %flag, 0
   br i1 %is, label %take, label %none
@@ -102,10 +91,6 @@ out:
   ret void
 }}
 
-define ptr @flambeau_clock_thunks() {{
-  ret ptr @thunks
-}}
-
 define internal i64 @now() {{
   %t = alloca [2 x i64], align 8
   %r = call i32 @clock_gettime(i32 {_CLOCKS[sys.platform]}, ptr %t)
@@ -117,13 +102,13 @@ define internal i64 @now() {{
   ret i64 %sum
 }}
 
-define internal ptr @timed(i64 %k, ptr %self, ptr %args, i64 %n) noinline {{
+define ptr @flambeau_clock_timed(ptr %self, ptr %args, i64 %n) {{
 entry:
   %state = getelementptr i8, ptr @flambeau_clock_state, i64 0
-  %slot = add i64 %k, 4
-  %fp = getelementptr i64, ptr %state, i64 %slot
+  %definition = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %fp = getelementptr i8, ptr %definition, i64 {cpu.ENTRY}
   %f = load ptr, ptr %fp
-  %pair = call i64 @pair(i64 %k)
+  %pair = call i64 @pair(ptr %definition)
   call void @mark(i64 %pair, i64 0)
   %start = call i64 @now()
   %result = call ptr %f(ptr %self, ptr %args, i64 %n)
@@ -143,7 +128,7 @@ write:
   %p2 = getelementptr i8, ptr %p0, i64 16
   %p3 = getelementptr i8, ptr %p0, i64 24
   %me = call i64 @pthread_self()
-  store i64 %k, ptr %p0
+  store ptr %definition, ptr %p0
   store i64 %me, ptr %p1
   store i64 %start, ptr %p2
   store i64 %end, ptr %p3
@@ -153,7 +138,6 @@ write:
 out:
   ret ptr %result
 }}
-{thunks}
 """
 
 
@@ -163,15 +147,11 @@ class KernelClock:
     def __init__(self, addresses):
         block = ctypes.CFUNCTYPE(ctypes.c_void_p)
         state = block(addresses["flambeau_clock_block"])()
-        thunks = block(addresses["flambeau_clock_thunks"])()
-        self.state = (ctypes.c_int64 * (SLOTS + 4)).from_address(state)
+        self.state = (ctypes.c_int64 * 3).from_address(state)
         events = block(addresses["flambeau_clock_events"])()
-        flags = block(addresses["flambeau_clock_flags"])()
         self.gpu_words = (ctypes.c_int64 * 5).from_address(events)
-        self.flags = (ctypes.c_int64 * SLOTS).from_address(flags)
         self.gpu = None  # a GpuClock
-        self.thunks = list((ctypes.c_uint64 * SLOTS).from_address(thunks))
-        self.slots: list = []  # definitions of builtins by slot
+        self.timed = addresses["flambeau_clock_timed"]
         self.users = 0
         self.memory: mmap.mmap | None = None
         self.lock = threading.Lock()
@@ -190,7 +170,6 @@ class KernelClock:
             self.users += 1
             if gpu is not None and self.gpu is None:
                 self.gpu, self.gpu_words[:] = gpu, gpu.begin()
-                self._flag(self.slots if self.users > 1 else [])
             if self.users > 1:
                 return
             if self.memory is None:
@@ -200,10 +179,8 @@ class KernelClock:
                 self.records = (ctypes.c_int64 * (CAPACITY * RECORD)).from_buffer(self.memory)
                 self.state[2] = ctypes.addressof(self.records)
             self.state[0], self.state[1] = 0, CAPACITY
-            self.slots = []
             cpu.on_new.append(self._divert)
-            # the latest first, with room for those that are made meanwhile
-            for definition in list(cpu.definitions())[: ROOM - SLOTS - 1 : -1]:
+            for definition in cpu.definitions():
                 self._divert(definition)
 
     def stop(self):
@@ -213,24 +190,12 @@ class KernelClock:
             if self.users:
                 return
             cpu.on_new.remove(self._divert)
-            self.gpu, self.flags[:] = None, [0] * SLOTS
-            for k, definition in enumerate(self.slots):
-                definition.function = self.state[4 + k] & (1 << 64) - 1
+            self.gpu, self.gpu_words[:] = None, [0] * 5
+            for definition in cpu.definitions():
+                definition.function = definition.entry
 
     def _divert(self, definition):
-        slot = len(self.slots)
-        if slot < SLOTS:
-            self.slots.append(definition)
-            self.flags[slot] = self._is_timed(definition)
-            self.state[4 + slot] = definition.function
-            definition.function = self.thunks[slot]
-
-    def _is_timed(self, definition):
-        return int(self.gpu is not None and ctypes.addressof(definition) in self.gpu.kernels)
-
-    def _flag(self, slots):
-        for k, definition in enumerate(slots):
-            self.flags[k] = self._is_timed(definition)
+        definition.function = self.timed
 
     def position(self):
         """How many calls have been logged; read() takes it as its beginning."""
@@ -244,10 +209,9 @@ class KernelClock:
         if self.gpu is not None:
             self.gpu.end()
         words = self.records[since * RECORD : self.position() * RECORD]
-        names = [definition.name.decode() for definition in self.slots]
         return [
             (
-                names[words[k]],
+                cpu.name_of(words[k]),
                 words[k + 1] & (1 << 64) - 1,
                 *(times := (words[k + 2], words[k + 3])),
                 None if self.gpu is None else self.gpu.span(words[k + 4], *times),

@@ -46,17 +46,22 @@ class Storages:
             found = self.copies[id(storage)] = copy, storage
         return found[0]
 
-    def persistent_id(self, storage, dtype, device=cpu):
-        """What a pickle says of a storage; dtype is None for bytes."""
+    def numbered(self, storage, device=cpu):
+        """(key, storage that owns the memory, on the host)."""
         root = root_of(storage)
         if device is not cpu:
             root = self._on_host(root, device)
-        if root.pointer and self.dtypes.setdefault(root.pointer, dtype) is not dtype:
-            raise RuntimeError(_AS_DIFFERENT_TYPES)
         key = self.keys.get(id(root))
         if key is None:
             key = self.keys[id(root)] = str(len(self.found))
             self.found.append(root)
+        return key, root
+
+    def persistent_id(self, storage, dtype, device=cpu):
+        """What a pickle says of a storage; dtype is None for bytes."""
+        key, root = self.numbered(storage, device)
+        if root.pointer and self.dtypes.setdefault(root.pointer, dtype) is not dtype:
+            raise RuntimeError(_AS_DIFFERENT_TYPES)
         place = str(device)
         if device is cpu and has_packages():
             place = location_tag(UntypedStorage(root))

@@ -64,7 +64,26 @@ def pooled(x, w):
     return F.max_pool2d(F.conv2d(x, w, padding=1).relu(), 2)
 
 
+def residual(x, y, w):
+    """A head and a tail of layer_norm, in other dtypes than its own."""
+    x = x + y.bfloat16()
+    return x, F.layer_norm(x, w.shape, w, w).bfloat16()
+
+
+def long_residual(x, w):
+    x = x * 2 + 1  # rows that do not fit into registers
+    return F.layer_norm(x, w.shape, w).tanh()
+
+
+def attended(x):
+    return (F.softmax(x * 0.5, -1) + x).half()
+
+
 FUNCTIONS = {
+    "residual": (residual, drawn(50, 36), drawn(50, 36), drawn(36)),
+    "odd_residual": (residual, drawn(5, 7), drawn(5, 7), drawn(7)),
+    "long_residual": (long_residual, drawn(3, 5000), drawn(5000)),
+    "attended": (attended, drawn(40, 64)),
     "chain": (chain, drawn(6, 5), drawn(6, 5)),
     "created": (created, drawn(4, 3)),
     "normalised": (normalised, drawn(6, 5)),
@@ -101,7 +120,29 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).reshape(x.shape) + x).mean(1)
 
 
-MODELS = {"mlp": (Mlp, drawn(8, 12)), "attention": (Attention, classes(11, 8, 6))}
+class Mixed(nn.Module):
+    """Residuals in float32 around products in bfloat16."""
+
+    def __init__(self, width=24):
+        super().__init__()
+        self.table = nn.Embedding(11, width)
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(3)])
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(3)])
+        self.out = nn.Linear(width, 4)
+
+    def forward(self, places):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            x = self.table(places)
+            for norm, layer in zip(self.norms, self.layers):
+                x = x + F.gelu(layer(norm(x)))
+            return self.out(x).mean(1).float()
+
+
+MODELS = {
+    "mixed": (Mixed, classes(11, 8, 6)),
+    "mlp": (Mlp, drawn(8, 12)),
+    "attention": (Attention, classes(11, 8, 6)),
+}
 
 
 def training(net, optimizer):

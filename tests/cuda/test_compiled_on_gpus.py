@@ -98,6 +98,34 @@ def test_training(name, whole):
     assert len(tapes) == 2 and all(t.hits for t in tapes)
 
 
+@pytest.mark.parametrize("name, launches", [("residual", 1), ("long_residual", 1), ("attended", 1)])
+def test_row_programs_take_neighbours_in(name, launches):
+    function, *makers = programs.FUNCTIONS[name]
+    given, compiled = [make() for make in makers], torch.compile(function)
+    _, tapes = tapes_of(lambda: [compiled(*given) for _ in range(4)])
+    (tape,) = tapes
+    assert len(tape.tape.launches) == launches
+
+
+def test_arguments_may_share_memory_that_is_only_read():
+    """As the words of a text and the same words one further do."""
+    torch.manual_seed(4)
+    table, text = torch.nn.Embedding(11, 4).to("cuda"), programs.classes(11, 9)()
+    plain = copy.deepcopy(table)
+
+    def losses(net, compiled):
+        step = programs.training(lambda x: net(x), torch.optim.SGD(net.parameters(), 0.1))
+        step = torch.compile(step, fullgraph=True) if compiled else step
+        given = text[:-1], text[1:] % 4
+        shared = text % 4
+        found = [step(text[:-1], given[1]).item() for _ in range(5)]
+        return found + [step(shared[:-1], shared[1:]).item() for _ in range(6)]
+
+    found, tapes = tapes_of(lambda: losses(table, True))
+    assert found == losses(plain, False)
+    assert len(tapes) >= 2 and sum(t.hits for t in tapes) > 2
+
+
 def test_two_results_are_alive_before_their_gradients():
     w = torch.randn(5, 5, device="cuda", requires_grad=True)
 

@@ -87,6 +87,32 @@ def test_sums_of_rows_are_added_in_order():
     check(lambda r, i: torch.zeros(9, 12, device=r.device).index_add(0, i, r), rows, index)
 
 
+@pytest.fixture
+def repeatable():
+    """Results are the same in every run."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [40000, 40003])
+def test_many_numbers_are_added_in_any_order(dtype, count):
+    torch.manual_seed(0)
+    many, index = torch.randn(count).to(getattr(torch, dtype)), torch.randint(0, 700, (count,))
+    start = torch.randn(700).to(many.dtype)
+    found = start.cuda().scatter_add(0, index.cuda(), many.cuda()).cpu()
+    torch.testing.assert_close(found, start.scatter_add(0, index, many), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("repeatable")
+def test_many_doubles_are_added_in_order():
+    torch.manual_seed(0)
+    many, index = torch.randn(40000).double(), torch.randint(0, 70, (40000,))
+    check(lambda i, m: torch.zeros(70, device=m.device).double().scatter_add(0, i, m), index, many)
+
+
+@pytest.mark.usefixtures("repeatable")
 @pytest.mark.parametrize("scale", [1.0, 1e-42, 1e30])
 def test_many_numbers_are_added_exactly(scale):
     torch.manual_seed(0)
@@ -103,7 +129,10 @@ def test_many_numbers_are_added_exactly(scale):
     torch.testing.assert_close(found[0].cpu().double(), wanted, rtol=1e-6, atol=1e-45)
 
 
-def test_what_is_not_finite_is_added_like_numbers():
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_is_not_finite_is_added_like_numbers(exact, request):
+    if exact:
+        request.getfixturevalue("repeatable")
     torch.manual_seed(0)
     many, index = torch.randn(40000), torch.arange(40000) % 5
     many[0], many[1], many[2], many[7], many[3] = (
@@ -112,6 +141,44 @@ def test_what_is_not_finite_is_added_like_numbers():
     found = torch.zeros(5, device="cuda").scatter_add(0, index.cuda(), many.cuda()).cpu()
     wanted = torch.zeros(5).scatter_add(0, index, many)
     torch.testing.assert_close(found, wanted, equal_nan=True, rtol=1e-4, atol=1e-4)
+
+
+MIXED = """
+x[near]
+x[near > 0]
+x[:, near > 0]
+x[near, near.cuda()]
+x[True]
+x[False]
+x[torch.tensor(2)]
+x[0, 0][torch.tensor(True, device="cuda")]
+torch.index_put(x, (near,), torch.tensor(2.0))
+torch.index_put(x, (near,), x[:1], accumulate=True)
+x.clone().__setitem__(near, 3.0)
+x.clone().__setitem__(near, torch.tensor(3.0))
+x.clone().__setitem__(near > 0, 3.0)
+"""
+
+
+@pytest.mark.parametrize("expression", MIXED.split("\n")[1:-1])
+def test_indices_of_the_host_are_sent_over(expression):
+    near, results = torch.tensor([0, 2, 1]), []
+    for place in ("cuda", "cpu"):
+        x = torch.arange(9.0).reshape(3, 3).to(place)
+        text = expression if place == "cuda" else expression.replace(".cuda()", "")
+        text = text if place == "cuda" else text.replace(', device="cuda"', "")
+        if "__setitem__" in text:
+            text = text.replace("x.clone()", "(y := x.clone())") + " or y"
+        results.append(eval(text, {"torch": torch, "x": x, "near": near}))
+    assert results[0].device.type == "cuda" and torch.equal(results[0].cpu(), results[1])
+
+
+def test_indices_of_a_gpu_are_not():
+    index = torch.tensor([0, 1], device="cuda")
+    with pytest.raises(RuntimeError, match=r"indices should be either on cpu or on the same dev"):
+        torch.randn(3)[index]
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        torch.randn(3, device="cuda")[index] = torch.randn(2)
 
 
 @pytest.mark.parametrize("write", [False, True])

@@ -76,8 +76,10 @@ class HistogramObserver(RangeObserver):
         pieces = self.bins * self.upsample_rate
         kept = self.histogram.repeat_interleave(self.upsample_rate) / self.upsample_rate
         size = (old_high - old_low) / pieces
-        middles = torch.linspace(float(old_low), float(old_high), pieces + 1)[:-1] + 0.5 * size
-        edges = torch.linspace(float(low), float(high), self.bins + 1)
+        there = kept.device
+        starts = torch.linspace(float(old_low), float(old_high), pieces + 1, device=there)[:-1]
+        middles = starts + 0.5 * size
+        edges = torch.linspace(float(low), float(high), self.bins + 1, device=there)
         places = torch.bucketize(middles, edges, right=True) - 1
         places = places.clamp(0, self.bins - 1)
         return torch.bincount(places, weights=kept, minlength=self.bins).float() + counts
@@ -105,7 +107,7 @@ def _search(counts: Tensor, width: Tensor, levels: int) -> tuple[int, int]:
     total, sums = counts.sum().item(), counts.cumsum(0).tolist()
     alpha, beta = 0.0, 1.0
     kept, best = (0, len(sums) - 1), math.inf
-    places = torch.arange(len(sums), dtype=torch.float32)
+    places = torch.arange(len(sums), dtype=torch.float32, device=counts.device)
     while alpha < beta:
         first, last = kept
         # how far an end may move so that the weight outside stays below what is allowed

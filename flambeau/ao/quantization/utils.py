@@ -92,7 +92,7 @@ def determine_qparams(
         return torch.tensor([1.0]), torch.tensor([0])
     below, above = min_val.clamp(max=0), max_val.clamp(min=0)  # zero is always a level
     steps = float(quant_max - quant_min)
-    shift = torch.zeros(below.shape, dtype=torch.int64)
+    shift = torch.zeros_like(below, dtype=torch.int64)
     if qscheme in _SYMMETRIC:
         scale = torch.maximum(torch.maximum(-below, above) / (steps / 2), eps)
         if dtype in (torch.uint8, torch.quint8):

@@ -4,18 +4,21 @@ Arguments and descriptions are those of templates/compaction.py; starting places
 up on the device (`build_running`).
 """
 
+from contextlib import contextmanager
+
 from flambeau.codegen.descriptions_places import Compaction
 from flambeau.codegen.gpu.pointwise import divided
 from flambeau.codegen.gpu.together import Sums, unsigned
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry
-from flambeau.codegen.loops import I1, I32, I64, Module
+from flambeau.codegen.loops import I1, I32, I64, Module, vector
 from flambeau.codegen.templates.compaction import NEGATIVE, _mask
 from flambeau.codegen.templates.indexing import MOVES
 
 THREADS = 256
+I16 = "i16"
 RUNNING = 8  # counts of chunks that a thread adds up
-EACH = 4  # elements side by side that a thread looks at
+EACH, MANY = 4, 16  # elements side by side that a thread looks at; bytes
 
 
 class _Part:
@@ -41,44 +44,72 @@ class _Part:
         add_host_entry(self.module, self.kernel, lambda fn, word: word(0), answers=answers)
         return module_text(self.module)
 
-    def keep(self, starts, mask, dtype, visit, every=False):
+    def keep(self, starts, mask, dtype, visit):
         """visit(i, where) for elements that are not zero, where counts those before.
 
-        every: visit all elements, with the count up to them and their own.
+        What is kept of a stretch is listed in shared memory, so neighbours in the list are visited
+        by neighbours, however many elements lie between them.
+        """
+        fn, kernel, cell = self.fn, self.kernel, self.cell
+        each = MANY if dtype == "bool" else EACH
+        listed = kernel.shared(I16, THREADS * each)
+        with self._stretches(starts, mask, dtype, each) as (first, _, here, flags):
+            with kernel.threads() as thread:
+                found, place = flags.get(thread), cell.get(thread)
+                for k in range(each):
+                    with fn.when((found & (1 << k)) != 0):
+                        at = unsigned(fn, place + _ones(fn, found & ((1 << k) - 1)))
+                        own = fn.convert("trunc", thread * each + k, I16)
+                        fn.store(own, fn.gep(listed, at, I16))
+            kept = unsigned(fn, self.sums.whole())
+            with kernel.threads() as thread, fn.loop(thread, kept, THREADS) as n:
+                at = unsigned(fn, fn.load(fn.gep(listed, n, I16), I16))
+                visit(first + at, here + n)
+
+    def number(self, starts, mask, visit):
+        """visit(i, how many elements up to i are not zero) for all elements of a mask."""
+        fn, kernel, cell = self.fn, self.kernel, self.cell
+        with (
+            self._stretches(starts, mask, "bool", EACH) as (first, end, here, flags),
+            kernel.threads() as thread,
+        ):
+            found, i = flags.get(thread), first + thread * EACH
+            where = unsigned(fn, cell.get(thread)) + here
+            for k in range(EACH):
+                with fn.when(i + k < end):
+                    visit(i + k, where + unsigned(fn, _ones(fn, found & ((2 << k) - 1))))
+
+    @contextmanager
+    def _stretches(self, starts, mask, dtype, each):
+        """(first element, end of the chunk, what was kept before, flags of threads) of stretches.
+
+        A thread has `each` elements of a stretch; its cell says how many are kept before them.
         """
         fn, kernel, cell = self.fn, self.kernel, self.cell
         flags = kernel.private(I32)
         place = fn.pure(f"ptrtoint {mask} to i64", I64)
-        words = (place & (EACH - 1)) == 0 if dtype == "bool" else None
+        words = (place & (each - 1)) == 0 if dtype == "bool" else None
         with self.chunks() as chunk:
             begin, end = self.bounds(chunk)
             at = fn.var(fn.load(fn.gep(starts, chunk, I64), I64, 8))
-            with fn.loop(begin, end, THREADS * EACH) as first:
+            with fn.loop(begin, end, THREADS * each) as first:
                 with kernel.threads(last=True) as thread:
-                    found = self._flags(mask, dtype, first + thread * EACH, end, words)
+                    found = self._flags(mask, dtype, first + thread * each, end, words, each)
                     flags.set(thread, found)
-                    cell.set(thread, fn.call("llvm.ctpop.i32", I32, found))
+                    cell.set(thread, _ones(fn, found))
                 self.sums.run(cell)
                 here = at.get()
-                with kernel.threads() as thread:
-                    found, i = flags.get(thread), first + thread * EACH
-                    where = unsigned(fn, cell.get(thread)) + here
-                    for k in range(EACH):
-                        before = fn.call(
-                            "llvm.ctpop.i32", I32, found & ((2 << k if every else 1 << k) - 1)
-                        )
-                        kept = (found & (1 << k)) != 0 if not every else i + k < end
-                        with fn.when(kept):
-                            visit(i + k, where + unsigned(fn, before))
-                at.set(here + unsigned(fn, self.sums.whole()))
+                kept = unsigned(fn, self.sums.whole())
+                yield first, end, here, flags
+                at.set(here + kept)
 
-    def _flags(self, mask, dtype, i, end, words):
-        """A bit for each of EACH elements that is there and is not zero."""
+    def _flags(self, mask, dtype, i, end, words, each):
+        """A bit for each of a few elements that is there and is not zero."""
         fn = self.fn
 
         def one_by_one():
             found = fn.var(fn.value(0, I32))
-            for k in range(EACH):
+            for k in range(each):
                 with fn.when(i + k < end):
                     bit = unsigned(fn, _mask(fn, mask, dtype, i + k, 1), I32)
                     found.set(found.get() | (bit << k))
@@ -86,11 +117,16 @@ class _Part:
 
         def together():
             # bytes that are 0 or 1; the product has their bits side by side at its top
-            return (fn.load(fn.gep(mask, i, "i8"), I32, EACH) * 0x01020408) >> 24
+            count, found = each // 4, fn.value(0, I32)
+            loaded = fn.load(fn.gep(mask, i, "i8"), vector(I32, count), each)
+            for k in range(count):
+                four = (fn.extract(loaded, k) * 0x01020408) >> 24
+                found = found | (four << (4 * k))
+            return found
 
         if words is None:
             return one_by_one()
-        return fn.if_else(words & (i + EACH <= end), together, one_by_one)
+        return fn.if_else(words & (i + each <= end), together, one_by_one)
 
     def place(self, starts, amount, visit):
         """visit(i, where) for elements with an amount that is not 0; amounts before add up.
@@ -121,6 +157,10 @@ class _Part:
                                 visit(i, where.get())
                                 where.set(where.get() + _wide(fn, many))
                 at.set(here + _wide(fn, self.sums.whole()))
+
+
+def _ones(fn, word):
+    return fn.call("llvm.ctpop.i32", I32, word)
 
 
 def _wide(fn, value):
@@ -238,12 +278,14 @@ def build_nonzero(dtype):
 
     def visit(i, at):
         rest = fn.var(i)
-        with fn.loop(0, rank) as n:
+        with fn.loop(0, rank - 1) as n:
             k = rank - 1 - n
             size = kernel.word(k + (first + 1))
             quotient = divided(fn, rest.get(), size)
             fn.store(rest.get() - quotient * size, fn.gep(result, k * total + at, I64))
             rest.set(quotient)
+        with fn.when(rank > 0):
+            fn.store(rest.get(), fn.gep(result, at, I64))
 
     part.keep(starts, source, dtype, visit)
     return part.text()
@@ -305,5 +347,5 @@ def build_numbers(placed):
         place = fn.load(fn.gep(places, i, I64), I64) if placed else i
         fn.store(sum - 1, fn.gep(out, place, I64))
 
-    part.keep(starts, mask, "bool", visit, every=True)
+    part.number(starts, mask, visit)
     return part.text()

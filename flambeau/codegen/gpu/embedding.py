@@ -6,6 +6,7 @@ additions is always the same.
 
 from flambeau.codegen.descriptions import Links, Lookup, Rows, SortedSums
 from flambeau.codegen.gpu.pointwise import divided
+from flambeau.codegen.gpu.together import in_flight
 from flambeau.codegen.llvm import load_element, store_element
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry
@@ -22,7 +23,7 @@ UNITS = (16, 8, 4, 2, 1)  # bytes that a thread copies at once: as many as every
 def build_lookup(size, index):
     """Both texts: copy rows of elements of `size` bytes: (out, table, index)."""
     module = Module()
-    kernel = Kernel(module, "pppp", THREADS, words=WORDS)
+    kernel = Kernel(module, "pppp", THREADS, words=WORDS, resident=5)
     fn = kernel.fn
     d = Lookup(*[kernel.word(k) for k in range(WORDS)])
     out, table, places = (kernel.argument(1 + k) for k in range(3))
@@ -34,16 +35,27 @@ def build_lookup(size, index):
         type = {16: "<4 x i32>"}.get(unit, f"i{8 * unit}")
         per_row = d.length / unit
         first = kernel.group * THREADS + thread
-        with fn.loop(first, d.places * per_row, kernel.groups * THREADS) as at:
+
+        def read(at):
+            """(is the number that of a row?, what is copied)"""
             place = divided(fn, at, per_row)
             row = place_at(fn, places, place, index)
             inside = row.below(d.rows)
+            row = fn.select(inside, row, fn.value(0, I64))
+            source = fn.gep(table, row * d.stride + (at - place * per_row) * unit, I8)
+            return inside, fn.load(source, type, unit)
+
+        def write(at, found):
+            inside, value = found
             with fn.when(~inside):
                 fn.store(fn.value(OUT_OF_RANGE, I64), kernel.status, 8)
-            with fn.when(inside):
-                source = fn.gep(table, row * d.stride + (at - place * per_row) * unit, I8)
-                value = fn.load(source, type, unit)
-                fn.store(value, fn.gep(out, at * unit, I8), unit)
+            fn.store(value, fn.gep(out, at * unit, I8), unit)
+
+        # (a table without rows has no element that could be read)
+        total = fn.select(d.rows > 0, d.places * per_row, fn.value(0, I64))
+        with fn.when((d.rows == 0) & (d.places > 0)):
+            fn.store(fn.value(OUT_OF_RANGE, I64), kernel.status, 8)
+        in_flight(fn, first, total, kernel.groups * THREADS, read, write)
 
     def choose(units):
         unit, *rest = units
@@ -57,7 +69,8 @@ def build_lookup(size, index):
     kernel.done()
 
     def groups(fn, word):
-        return (word(1) * word(2) / max(size, 4) + (4 * THREADS - 1)) / (4 * THREADS)
+        each = 4 * THREADS * 4
+        return (word(1) * word(2) / max(size, 4) + (each - 1)) / each
 
     add_host_entry(module, kernel, groups)
     return module_text(module)

@@ -45,7 +45,9 @@ def build_tops(*facts):
     fn = walker.fn
 
     def move(top, items):
-        raised_to(fn, top, _exponent(_bits(fn, items)) + 1)
+        mine = _exponent(_bits(fn, items)) + 1
+        with fn.when(fn.load(top, I32) < mine):  # an old value costs an instruction, no more
+            raised_to(fn, top, mine)
 
     with walker.kernel.threads(last=True) as walker.thread:
         _elements(walker, move)

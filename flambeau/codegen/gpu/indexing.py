@@ -2,9 +2,9 @@
 
 A thread takes an element, or a few bytes of a row where one index moves a whole row. What may be
 written by several threads is either combined atomically (`build_shared_walk`, where the order of
-operations makes no difference), or by one thread in order: all of a column (`build_columns`), or
-all that goes to one place, once places are sorted (`build_places`, `build_runs`). So results are
-the same in every run, and the same as the host's.
+operations makes no difference, or nobody asked for one), or by one thread in order: all of a column
+(`build_columns`), or all that goes to one place, once places are sorted (`build_places`,
+`build_runs`). Then results are the same in every run, and the same as the host's.
 """
 
 from flambeau.codegen.descriptions_places import IndexedWalk
@@ -20,6 +20,7 @@ from flambeau.codegen.templates.indexing import HEADER, MOVES, Walk, combine
 THREADS = 256
 UNITS = (16, 8, 4, 2, 1)  # bytes that a thread moves at once
 SEVERAL = 4  # elements of a thread, where they lie side by side
+RAISED = ("i32", "u32", "i64", "u64", "f32", "f64")  # what GPUs add to memory
 TOGETHER = 8  # additions whose terms are loaded at once
 
 
@@ -133,7 +134,7 @@ class _Walker:
         fn, walk, code = self.fn, self.walk, self.walk.dtype
         type = MEMORY_TYPE[code]
         b = load_element(fn, items, code, 1, "c")
-        if walk.mode == "add" and type in (I32, I64):
+        if walk.mode == "add" and code in RAISED:
             raised(fn, table, b)
             return
         cell = f"i{8 * bytes_of(type)}"
@@ -163,7 +164,7 @@ def build_walk(*facts):
         if wide:
             _rows(walker)
         elif several:
-            _several(walker)
+            _several(walker, MOVES[walker.walk.dtype], walker.fn.store, walker.move)
         else:
             _elements(walker, walker.move)
     per_row = max(1, 16 // walker.size) if wide else SEVERAL if several else 1
@@ -173,9 +174,19 @@ def build_walk(*facts):
 def build_shared_walk(*facts):
     """The same where several may be written to one place, in any order."""
     walker = _Walker(Walk(*facts))
+    fn, code = walker.fn, walker.walk.dtype
+    several = facts[0] == "add" and facts[3] == facts[4] == "c" and code in RAISED
+
+    def add(value, place):
+        raised(fn, place, value)
+
     with walker.kernel.threads(last=True) as walker.thread:
-        _elements(walker, walker.move_shared)
-    return walker.text()
+        if several:
+            _several(walker, MEMORY_TYPE[code], add, walker.move_shared)
+        else:
+            _elements(walker, walker.move_shared)
+    per_row = SEVERAL if several else 1
+    return walker.text(lambda fn, word: (word(4) * word(5) + (per_row - 1)) / per_row)
 
 
 def _elements(walker, move):
@@ -196,9 +207,12 @@ def _elements(walker, move):
         fn.if_else(fine, one, walker.fail)
 
 
-def _several(walker):
-    """Elements side by side, with indices side by side: a few per thread."""
-    fn, d, e = walker.fn, walker.d, MOVES[walker.walk.dtype]
+def _several(walker, e, put, move):
+    """Elements side by side, with indices side by side: a few per thread.
+
+    e: their type; put(value, place) writes one, move is for those that are not aligned.
+    """
+    fn, d = walker.fn, walker.d
     bits = walker.alignment(range(1, walker.operands))
     fits = ((bits & 15) | (d.length & (SEVERAL - 1))) == 0
     pair = vector(I64, 2)
@@ -230,11 +244,11 @@ def _several(walker):
                     values = fn.insert(values, got, k)
                 else:
                     value = fn.extract(values, k)
-                    fn.if_else(fine, lambda v=value, at=there: fn.store(v, at), walker.fail)
+                    fn.if_else(fine, lambda v=value, at=there: put(v, at), walker.fail)
             if reads:
                 fn.store(values, goal, align)
 
-    fn.if_else(fits, together, lambda: _elements(walker, walker.move))
+    fn.if_else(fits, together, lambda: _elements(walker, move))
 
 
 def _rows(walker):

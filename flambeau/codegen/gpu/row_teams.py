@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from flambeau.codegen.gpu.pointwise import LINE
 from flambeau.codegen.gpu.powers import Online, joining, larger
-from flambeau.codegen.llvm import load_element, store_element
+from flambeau.codegen.llvm import Emitter, load_element, store_element
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, bytes_of
 from flambeau.codegen.templates.rows import (
@@ -94,6 +94,7 @@ class TeamWalk(Walk):
     def pass_over(self, step, first, count):
         fn, kernel = self.fn, self.kernel
         self.values = dict.fromkeys(self.held)
+        self.begin_pass(step)
         actions = step.body(self.elements(), self.numbers())
         totals = {k: Total(self, a) for k, a in actions.items() if type(a) in TOTALS}
         cells = {k: [kernel.private(v.type) for v in t.start] for k, t in totals.items()}
@@ -181,20 +182,58 @@ class TeamWalk(Walk):
 
     def act(self, actions, lanes, places, totals, w):
         """What a pass does with a few vectors: all are loaded first."""
-        fn = self.fn
         emitters = [self.emitter(self.fetched_all(actions, lanes, i, w), w) for i in places]
         for name, action in actions.items():
             if name in totals:
                 totals[name].take(emitters)
                 continue
-            code = self.program.operands[name][0]
             for i, emitter in zip(places, emitters):
-                value = emitter.emit(action.value)
-                store_element(fn, value, self.address(name, i), code, w, "c")
+                self.put_at(name, emitter.emit(action.value), i, w, not totals)
+
+    def put_at(self, name, value, i, w, is_last):
+        """Store an element, or what a tail makes of it; is_last: has this pass no totals?"""
+        tail = self.program.tail
+        if tail is None or name != tail.name or not is_last:
+            self.store_at(name, value, i, w)
+            return
+        found = self.part_at(tail, (value,), i, w)
+        if tail.is_stored:
+            self.store_at(name, value, i, w)
+        for output, result in zip(tail.outputs, found):
+            self.store_at(output, result, i, w)
+
+    def store_at(self, name, value, i, w):
+        code = self.program.operands[name][0]
+        store_element(self.fn, value, self.address(name, i), code, w, "c")
+
+    def part_at(self, part, given, i, w):
+        """What pointwise work makes of its elements at i."""
+        values = [*given]
+        for name in part.inputs:
+            values.append(self.fetched(name, self.program.operands[name][0], i, w))
+        return self.part_of(part, values, w)
+
+    def part_of(self, part, values, w):
+        values = [*values, *(self.fn.splat(self.more[k], w) for k in part.numbers)]
+        emitter = Emitter(self.fn, w, dict(enumerate(values)))
+        return [emitter.emit(v) for v in part.values]
+
+    def store_head(self, found, i, w):
+        """Store what a head found, as far as anybody wants it."""
+        head = self.program.head
+        for name, value in zip(head.outputs, found[1:]):
+            self.store_at(name, value, i, w)
+        if head.is_stored:
+            self.store_at(head.name, found[0], i, w)
 
     def fetched_all(self, actions, lanes, i, w):
         """What actions name, by name."""
-        values = dict(lanes)
+        values, head = dict(lanes), self.program.head
+        if self.stores_head or (self.computes_head and head.name in self.names_of(actions)):
+            found = self.part_at(head, (), i, w)
+            values[head.name] = found[0]
+            if self.stores_head:
+                self.store_head(found, i, w)
         for name in self.names_of(actions):
             if name not in values:
                 values[name] = self.fetched(name, self.program.operands[name][0], i, w)

@@ -11,12 +11,12 @@ from flambeau.codegen.gpu.row_teams import UNROLL, TeamWalk
 from flambeau.codegen.gpu.rows_columns import Columns
 from flambeau.codegen.gpu.rows_planes import Planes
 from flambeau.codegen.gpu.teams import GROUP, Team, groups_of
-from flambeau.codegen.llvm import from_memory, load_element, store_element
+from flambeau.codegen.llvm import from_memory, load_element, store_element, to_memory
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, Module, vector
-from flambeau.codegen.templates import normalization, row_programs
+from flambeau.codegen.templates import row_programs
 from flambeau.codegen.templates.rows import Between, Pass, Sum, SumExp, Tallies
 
 ROOM = 4  # vectors of each operand that a thread keeps in registers
@@ -24,15 +24,25 @@ ROOM = 4  # vectors of each operand that a thread keeps in registers
 
 def build(walk, name, *facts):
     """Both texts of the program of that name for one way of walking."""
-    make = getattr(row_programs, name, None) or getattr(normalization, name)
-    program = make(*facts)
+    return _text(walk, row_programs.program_of(name, *facts))
+
+
+def build_joined(walk, name, facts, operands, kinds, head, tail):
+    """The same with pointwise work around it, as in templates/row_programs.py."""
+    program = row_programs.program_of(name, *facts)
+    more = {n: (code, "element") for n, code in operands}
+    program = program._replace(operands=program.operands | more, head=head, tail=tail)
+    return _text(walk, program, kinds)
+
+
+def _text(walk, program, more=""):
     first = next(iter(program.operands.values()))[0]
-    kinds = "p" * (1 + len(program.operands)) + "f" * len(program.scalars)
+    kinds = "p" * (1 + len(program.operands)) + "f" * len(program.scalars) + more
     module = Module()
     words = len(WALKS[walk].words._fields)
     reads = sum(place == "element" for _, place in program.operands.values()) - 1
     # as many as there are without registers spilling over
-    resident = 2 if walk != "rows" else 3 if reads > 1 else 4
+    resident = 2 if walk != "rows" or reads > 3 else 3 if reads > 1 else 4
     kernel = Kernel(module, kinds, GROUP, words=words, resident=resident)
     found = WALKS[walk](kernel, program, COMPUTE_TYPE[first])
     found.run()
@@ -109,19 +119,41 @@ class Rows(TeamWalk):
     def keep(self, first, count):
         """Load the elements of a row, all of a thread's on the way at once."""
         fn, w, codes = self.fn, self.width, self.program.operands
-        types = {n: vector(MEMORY_TYPE[codes[n][0]], w) for n in self.sources}
-        self.kept = {n: [self.kernel.private(types[n]) for _ in range(ROOM)] for n in self.sources}
-        with self.kernel.threads(last=True) as thread:
-            item, lane = self.team.mine(first, thread)
+        head, tail = self.program.head, self.program.tail
+        names = [n for n in self.sources if head is None or n != head.name]
+        names += [n for part in (head, tail) if part is not None for n in part.inputs]
+        types = {n: vector(MEMORY_TYPE[codes[n][0]], w) for n in codes}
+        self.kept = {n: [self.kernel.private(types[n]) for _ in range(ROOM)] for n in names}
+        with self.kernel.threads(last=True) as self.thread:
+            item, lane = self.team.mine(first, self.thread)
             self.starts = {"element": fn.min(item, count - 1) * self.n}
             fn.vector_align = LINE
-            step, at = self.team.size * w, lane * w
-            for k in range(ROOM):
-                at = at + step if k else at
-                with fn.when(at < self.n):
-                    for name, cells in self.kept.items():
-                        cells[k].set(thread, fn.load(self.address(name, at), types[name]))
+
+            def load(at):
+                for name, cells in self.kept.items():
+                    cells[self.slot].set(self.thread, fn.load(self.address(name, at), types[name]))
+
+            self.over_kept(lane, load)
+            if head is not None:
+                cells = [self.kernel.private(types[head.name]) for _ in range(ROOM)]
+                self.over_kept(lane, lambda at: self.keep_head(cells, at, item < count))
+                self.kept[head.name] = cells
             fn.vector_align = None
+
+    def keep_head(self, cells, at, is_row):
+        """What a head computes, into registers; what others want of it is stored."""
+        head, fn = self.program.head, self.fn
+        found = self.part_at(head, (), at, self.width)
+        code = self.program.operands[head.name][0]
+        cells[self.slot].set(self.thread, to_memory(fn, found[0], code))
+        if head.outputs or head.is_stored:
+            with fn.when(is_row):
+                self.store_head(found, at, self.width)
+
+    def begin_pass(self, step):
+        super().begin_pass(step)
+        if self.kept is not None:
+            self.stores_head = self.computes_head = False
 
     def index(self, place, item):
         return item
@@ -219,7 +251,11 @@ class Rows(TeamWalk):
         """What tallies name of a row, at a position."""
         fn, values = self.fn, {}
         self.starts = {"element": row * self.n, "column": fn.value(0, I64)}
+        head = self.program.head
         for name in self.names_in(found.values()):
+            if head is not None and name == head.name:  # others may not have stored it yet
+                values[name] = self.part_at(head, (), i, w)[0]
+                continue
             plain = name.removeprefix("row ")
             code = self.program.operands[plain][0]
             if plain == name:

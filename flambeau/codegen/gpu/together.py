@@ -16,18 +16,35 @@ def on_gpu():
     return current().gpu == "ptx"
 
 
+def in_flight(fn, first, total, step, load, store, count=4):
+    """store(n, load(n)) for n from first to total, a step apart; a few are loaded, then stored.
+
+    LLVM may not move a load across a store, and one load at a time does not keep memory busy.
+    """
+    with fn.loop(first, total, step * count) as at:
+        places = [at + step * k if k else at for k in range(count)]
+        values = [load(fn.min(n, total - 1) if k else n) for k, n in enumerate(places)]
+        for k, (n, value) in enumerate(zip(places, values)):
+            if k == 0:
+                store(n, value)
+                continue
+            with fn.when(n < total):
+                store(n, value)
+
+
 # -- one cell, many threads ------------------------------------------------------------------------
 
 
 def raised(fn, pointer, amount):
-    """What lay at an address before an integer was added to it."""
+    """What lay at an address before a number was added to it."""
     type = amount.type
     if not on_gpu():
         before = fn.load(pointer, type)
         fn.store(before + amount, pointer)
         return before
     order = f'syncscope("device") monotonic, align {bytes_of(type)}'
-    return fn.emit(f"atomicrmw add {pointer}, {amount} {order}", type)
+    add = "add" if type.startswith("i") else "fadd"
+    return fn.emit(f"atomicrmw {add} {pointer}, {amount} {order}", type)
 
 
 def raised_to(fn, pointer, value):
@@ -174,6 +191,12 @@ def watched(fn, pointer, type):
 def told(fn, value, pointer):
     """Store for other groups to see."""
     fn.line(f"store volatile {value}, {pointer}, align {bytes_of(value.type)}")
+
+
+def fence(fn):
+    """What was stored before is there for all before anything that comes after."""
+    if on_gpu():
+        fn.call("llvm.nvvm.membar.gl", "void", pure=False)
 
 
 def unsigned(fn, value, type=I64):

@@ -15,9 +15,9 @@ from flambeau.codegen.templates.sorting import Kernel
 
 def _source(fn, place, side, mode):
     """Which input the output at a place is along a side; -1 for the constant."""
-    k, last, zero = place - side.low, side.size - 1, fn.value(0, I64)
+    k, last, zero = place - side.low, side.size - 1, fn.value(0, place.type)
     if mode == "constant":
-        return fn.select((k >= 0) & (k < side.size), k, fn.value(-1, I64))
+        return fn.select((k >= 0) & (k < side.size), k, fn.value(-1, place.type))
     if mode == "replicate":
         return fn.max(fn.min(k, last), zero)
     if mode == "reflect":

@@ -82,7 +82,7 @@ def array_of(value: Any) -> np.ndarray:
     """A value as an array; tensors of bfloat16 become arrays of that type."""
     if isinstance(value, np.ndarray):
         return value
-    value = torch.as_tensor(value).detach().resolve_conj().resolve_neg()
+    value = torch.as_tensor(value).detach().cpu().resolve_conj().resolve_neg()
     if value.dtype is torch.bfloat16:
         return value.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return value.numpy()
