@@ -102,10 +102,7 @@ def _spread(inputs, shape):
 def _differ(inputs):
     """Are there several shapes?"""
     sizes = inputs[0].sizes
-    for i in inputs:
-        if i.sizes != sizes:
-            return True
-    return False
+    return inputs[-1].sizes != sizes or any(i.sizes != sizes for i in inputs[1:-1])
 
 
 def _facts_of(inputs):
