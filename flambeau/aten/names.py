@@ -119,6 +119,7 @@ _OWN = frozenset(
     weighted_binary_entropy_total weighted_huber_error weighted_huber_error_total
     weighted_logit_entropy weighted_logit_entropy_total weighted_squared_error
     weighted_squared_error_total broadcast_shapes padded_sequences linear_to_weight
+    _rnn_stack _rnn_stack_backward sparse_table_gradient
     """.split()
 )
 

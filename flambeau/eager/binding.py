@@ -87,8 +87,27 @@ def _reordered(params, given, kwargs):
     return places, {**kwargs, **given}
 
 
+def is_python(op):
+    """Does PyTorch have this function in Python? Then its own checks come before the parser's."""
+    return op.kind == "composite" and not op.variants and op.namespaces == ("nn.functional",)
+
+
+def own_complaint(op, args, kwargs):
+    """What the body of a row says about arguments that the parser has refused; None if nothing."""
+    try:
+        op.body(*args, **kwargs)
+    except (ValueError, AssertionError) as complaint:
+        complaint.__suppress_context__ = True
+        return complaint
+    except Exception:  # what comes of a wrong type further on is not the row's own check
+        return None
+    return None
+
+
 def judged(op, error, values):
     """What to raise where a call with these arguments failed: the parser's complaint is first."""
+    if isinstance(error, (ValueError, AssertionError)) and is_python(op):
+        return error
     try:
         for k, p in enumerate(op.params):
             if p.wants and p.name in values:

@@ -29,6 +29,8 @@ CHUNKS = 8
 NARROWEST = 16  # bytes of a vector, if there are vectors
 LARGEST = 400  # prime factors from here on are left to a convolution
 LONELY_LARGEST = 150  # the same for lines without company, which leave lanes empty
+GPU_LARGEST = 32  # and where a thread has a line of its own
+ROOM = 1 << 28  # bytes of scratch of all chunks of a GPU
 
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
 
@@ -122,7 +124,10 @@ def _plan(key):
     blocks = -(-lines // per_group)
     groups = blocks * math.prod(sizes)
     # few groups of a long line still fill two threads; a chunk has scratch of its own
-    chunks = min(CHUNKS, groups, max(1, groups * n * per_group >> 13))
+    most, grain = CHUNKS, groups * n * per_group >> 13
+    if not device.runtime.is_host:  # a chunk is a thread's
+        most, grain = max(CHUNKS, ROOM // (4 * n * width * real.itemsize)), groups
+    chunks = min(most, groups, max(1, grain))
     per_chunk = -(-groups // chunks)
     chunks, radices = chunks_of(groups, per_chunk), factors(n)
     words = Fourier(
@@ -177,12 +182,19 @@ def _is_lonely(layout, dim, n):
     return n > LONGEST or (n >= LONELY and max(_others(layout, dim), default=1) < 8)
 
 
+def _largest(layout, dim):
+    """From which prime factor on lines are convolved."""
+    if not layout.device.runtime.is_host:
+        return GPU_LARGEST
+    return LARGEST if max(_others(layout, dim), default=1) >= 8 else LONELY_LARGEST
+
+
 def _plan_real(key):
     """The way of real lines or half spectra; None where they become complex lines first."""
     kind, layout, out, dim, n = key
     if not (has_work(layout) and has_work(out)):
         return _nothing
-    if factors(n) is None or _is_lonely(layout, dim, n):
+    if factors(n, _largest(layout, dim)) is None or _is_lonely(layout, dim, n):
         return None
     half = out if kind == "r2c" else layout
     facts = n, half.sizes[dim], kind == "r2c", _others(layout, dim)
@@ -195,8 +207,7 @@ def _plan_complex(key):
     if not has_work(out):
         return _nothing
     n, where = layout.sizes[dim], (layout.device, layout.dtype)
-    lonely = max(_others(layout, dim), default=1) < 8
-    if factors(n, LONELY_LARGEST if lonely else LARGEST) is None:
+    if factors(n, _largest(layout, dim)) is None:
         return _convolution(layout, out, dim, forward)
     facts = _others(layout, dim), _along(out, dim), _along(layout, dim)
     if _is_lonely(layout, dim, n) and _square(n)[0] > 4:

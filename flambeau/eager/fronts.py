@@ -40,6 +40,7 @@ _TYPED = {
 }
 WHOLE = ("int", "ints", "int list", "ints or str", "sizes")
 _NUMBERS = frozenset((bool, int, float, complex))
+_DTYPES = (dtype, type(None))
 
 
 def quick_function(op, run, general, recording=False):
@@ -125,9 +126,13 @@ def kernel_unless_recorded(run):
     """
 
     def build(op, general):
+        typed = next((k for k, p in enumerate(op.params) if p.wants == "dtype"), None)
+
         def function(*args, **kwargs):
             if kwargs:
                 return general(*args, **kwargs)
+            if typed is not None and not isinstance(args[typed:] and args[typed], _DTYPES):
+                return general(*args)
             if modes.grad:
                 for a in args:
                     if isinstance(a, Tensor) and a._requires_grad:

@@ -10,7 +10,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, next_sequence
-from flambeau.eager.binding import bind, store_out, take_out
+from flambeau.eager.binding import bind, is_python, own_complaint, store_out, take_out
 from flambeau.eager.formula import recorder, wants_grad
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.overlaps import check_apart
@@ -82,7 +82,13 @@ def row_function(op):
             kwargs, out = {**kwargs, "out": out}, None
         if out is not None:
             take_out(op, out)
-        bound = bind(op, args, kwargs)
+        try:
+            bound = bind(op, args, kwargs)
+        except TypeError:
+            complaint = own_complaint(op, args, kwargs) if is_python(op) else None
+            if complaint is None:
+                raise
+            raise complaint from None
         return call_row(op, bound) if out is None else _call_into(op, bound, out)
 
     function = answering(general, op)

@@ -329,7 +329,7 @@ def _added(form, input, a, b, beta, alpha):
     """beta * input + alpha * (a @ b), in one kernel; with beta 0 even nan does not count."""
     dtype = a._layout.dtype
     beta = _factor(beta, dtype)
-    alpha = _factor(alpha, dtype) if a._layout.shape[-1] else 1  # sums of nothing stay 0
+    alpha = _factor(alpha, dtype) if a._layout.shape[-1:] != (0,) else 1  # sums of nothing are 0
     # 0: the product does not count, not even as nan; so for single products only
     scale = 1 if alpha == 1 else 2 if alpha or a._layout.ndim > 2 else 0
     layout, plan = ADDED[form, input._layout, a._layout, b._layout, scale, beta != 0]

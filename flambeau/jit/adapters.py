@@ -324,5 +324,14 @@ def tensordot(self, other, dims_self, dims_other):
     return flambeau.tensordot(self, other, dims=(dims_self, dims_other))
 
 
+def stft(self, n_fft, hop_length=None, win_length=None, window=None, *rest):
+    """Both overloads: with `center` and `pad_mode` before the others, and without them."""
+    names = ["normalized", "onesided", "return_complex", "align_to_window"]
+    if len(rest) > 1 and isinstance(rest[1], str):
+        names = ["center", "pad_mode", *names]
+    given = {"center": False} | dict(zip(names, rest))
+    return flambeau.stft(self, n_fft, hop_length, win_length, window, **given)
+
+
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
     return flambeau.unique_consecutive(self, True, True, dim)

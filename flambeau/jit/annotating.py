@@ -128,6 +128,8 @@ def qualified(found: Any, module: str | None = None) -> str:
     name = name.rpartition(".")[2]
     if module.startswith("flambeau.jit.functional_"):
         module = "torch.nn.functional"
+    if module == "flambeau.jit.tensor_forms":
+        module = "torch.functional"
     if module == "flambeau" or module.startswith("flambeau."):
         module = "torch" + module.removeprefix("flambeau")
     parts = [] if module in ("__main__", "") else module.split(".")

@@ -13,7 +13,7 @@ from flambeau.jit.ir import Block, Graph, Value
 from flambeau.jit.matching import NoMatch, match, no_overload
 from flambeau.jit.places import CompileError, Place, Source
 from flambeau.jit.schemas import overloads
-from flambeau.jit.sugar import BoundMethod, Builtin, ModuleSugar, Sugar, TupleSugar
+from flambeau.jit.sugar import BoundMethod, Builtin, ListOfTensor, ModuleSugar, Sugar, TupleSugar
 
 # attributes of tensors that are ops
 _TENSOR_ATTRIBUTES = {
@@ -333,6 +333,8 @@ class Building:
                 return self.builtin(_TENSOR_ATTRIBUTES[name], place, [value])
             if name in _CASTS:
                 return BoundMethod(self._cast, value, _CASTS[name])
+            if name == "tolist":
+                return ListOfTensor(value)
         if isinstance(kind, T.TupleOf) and name in kind.fields:
             index = self.constant(kind.fields.index(name), place)
             part = kind.parts[kind.fields.index(name)]

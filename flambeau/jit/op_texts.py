@@ -100,7 +100,7 @@ _TEMPLATES = {
     "prim::EnumValue": "{0}.value",
     "prim::itemsize": "{0}.itemsize",
     "prim::nbytes": "{0}.nbytes",
-    "prim::tolist": "{0}.tolist()",
+    "prim::tolist": "_listed_numbers({0}, {1}, {2})",
     "prim::AutogradZero": "None",
     "prim::ImplicitTensorToNum": "{0}.item()",
     "prim::rangelist": "list(range({0}))",

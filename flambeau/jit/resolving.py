@@ -25,16 +25,19 @@ from flambeau.jit.places import CompileError, FrontendTypeError
 from flambeau.jit.schemas import is_op
 from flambeau.jit.sugar import (
     Builtin,
+    Choices,
     ClassSugar,
     EnumSugar,
     ExceptionSugar,
     FunctionSugar,
     NamedTupleSugar,
     Namespace,
+    Partial,
     PythonFunction,
     Special,
     TupleSugar,
     TypeSugar,
+    Variants,
 )
 from flambeau.nn import Module
 from flambeau.nn import functional as F
@@ -217,9 +220,19 @@ class Resolver:
     def _wrap_function(self, c, found, place):
         if isinstance(found, self.unit.ScriptFunction):
             return FunctionSugar(found._function)
-        if isinstance(found, (functools.partial, Module)):
+        if isinstance(found, functools.partial):
+            given = [self.wrap(c, value, place) for value in found.args]
+            named = {k: self.wrap(c, value, place) for k, value in found.keywords.items()}
+            return Partial(self.wrap(c, found.func, place), given, named)
+        if isinstance(found, Module):
             raise CompileError(f"python value of type '{type(found).__name__}' cannot be used as a "
                                "value", place)  # fmt: skip
+        short = getattr(found, "__name__", "")
+        for space in (flambeau, F):
+            if getattr(space, short, None) is found:
+                several = self._several(short, space is F)
+                if several is not None:
+                    return several
         name = op_name(found)
         if isinstance(name, str):
             return Builtin(name)
@@ -236,6 +249,20 @@ class Resolver:
             return PythonFunction(found, schema, None, mark != "ignore")
         return FunctionSugar(self.unit.function(found))
 
+    def _several(self, name, is_functional):
+        """A function that is compiled from one of several forms; None if it is none of these."""
+        from flambeau.jit import functional_pool_forms, tensor_forms
+
+        choices = functional_pool_forms.POOLS if is_functional else tensor_forms.CHOICES
+        if name in choices:
+            return Choices(*choices[name], self._form_sugar)
+        if name in tensor_forms.VARIANTS and not is_functional:
+            return Variants(tensor_forms.VARIANTS[name], self._form_sugar)
+        return None
+
+    def _form_sugar(self, form):
+        return Builtin(form) if isinstance(form, str) else FunctionSugar(self.unit.function(form))
+
     def _op_member(self, c, space, name, place):
         """torch.ops.aten, and torch.ops.aten.name"""
         if space is flambeau.ops:
@@ -251,6 +278,9 @@ class Resolver:
         spoken = module.__name__.replace("flambeau", "torch", 1)
         if f"{spoken}.{name}" in _BY_NAME:
             return Special(_BY_NAME[f"{spoken}.{name}"])
+        several = self._several(name, module is F) if module is F or module is flambeau else None
+        if several is not None:
+            return several
         if module is F:
             form = functional_form(name)
             if form is not None:
@@ -297,9 +327,9 @@ def _lookup(space, name):
 
 def functional_form(name: str) -> Callable | None:
     """The definition of a function of nn.functional as a script."""
-    from flambeau.jit import functional_forms, functional_loss_forms
+    from flambeau.jit import functional_forms, functional_loss_forms, functional_pool_forms
 
-    for module in (functional_forms, functional_loss_forms):
+    for module in (functional_forms, functional_loss_forms, functional_pool_forms):
         found = vars(module).get(name)
         if isinstance(found, types.FunctionType) and found.__module__ == module.__name__:
             return found

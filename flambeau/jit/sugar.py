@@ -128,6 +128,90 @@ class FunctionSugar(Sugar):
         return node.add_output(T.FUNCTION)
 
 
+class Partial(Sugar):
+    """A function with some of its arguments given before (functools.partial)."""
+
+    kind = "function"
+
+    def __init__(self, function: Sugar, args: list, kwargs: dict) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def call(self, c: Any, args: list, kwargs: dict, place: Any) -> Any:
+        return self.function.call(c, [*self.args, *args], self.kwargs | kwargs, place)
+
+
+class ListOfTensor(Sugar):
+    """x.tolist(): what is made of it depends on the type that is wanted."""
+
+    kind = "method"
+
+    def __init__(self, own: Value) -> None:
+        self.own = own
+
+    def call_written(self, c: Any, node: ast.Call, hint: T.Type | None, place: Any) -> Any:
+        if hint is None:
+            raise CompileError("Expected type hint for result of tolist()", place)
+        depth, inner = 0, hint
+        while isinstance(inner, T.ListOf):
+            depth, inner = depth + 1, inner.part
+        kinds = {T.INT: 0, T.FLOAT: 1, T.COMPLEX: 2, T.BOOL: 3}
+        if inner not in kinds:
+            raise CompileError(
+                f"Only int, float, complex, and bool lists may be obtained from a tensor, found "
+                f"{inner.code}",
+                place,
+            )
+        facts = [c.constant(number, place) for number in (depth, kinds[inner])]
+        return c.node("prim::tolist", [self.own, *facts], hint, place)
+
+
+class Variants(Sugar):
+    """Functions of one name for arguments of different types: the first that fits is called."""
+
+    kind = "function"
+
+    def __init__(self, forms: tuple, sugar_of: Callable) -> None:
+        self.forms, self.sugar_of = forms, sugar_of
+
+    def call(self, c: Any, args: list, kwargs: dict, place: Any) -> Any:
+        reasons = []
+        for form in self.forms:
+            try:
+                return self.sugar_of(form).call(c, args, kwargs, place)
+            except CompileError as reason:
+                reasons.append(str(reason).partition("\n:\n")[0].strip("\n"))
+        lines = ["Arguments for call are not valid.", "The following variants are available:"]
+        lines += [f"  \n  {reason}" for reason in reasons]
+        raise CompileError("\n".join(["", *lines, "", "The original call is"]), place)
+
+
+class Choices(Sugar):
+    """Functions of one name for settings of flags, which must be known where they are compiled."""
+
+    kind = "function"
+
+    def __init__(self, flags: dict[str, int], forms: dict, sugar_of: Callable) -> None:
+        self.flags, self.forms, self.sugar_of = flags, forms, sugar_of
+
+    def call(self, c: Any, args: list, kwargs: dict, place: Any) -> Any:
+        found = tuple(
+            self._flag(kwargs[name] if name in kwargs else args[k], name, place)
+            if name in kwargs or k < len(args)
+            else False
+            for name, k in self.flags.items()
+        )
+        return self.sugar_of(self.forms[found]).call(c, args, kwargs, place)
+
+    @staticmethod
+    def _flag(value, name, place):
+        constant = isinstance(value, Value) and value.node.attributes.get("value")
+        if type(constant) is bool:
+            return constant
+        raise CompileError(
+            f"Keyword argument '{name}' for boolean dispatch at position was not constant", place
+        )
+
+
 class Closure(Sugar):
     """A function inside of a function; its body is compiled where it is called."""
 

@@ -33,6 +33,26 @@ def _missing(name):
     raise NotImplementedError(f"{name} is not implemented in flambeau yet")
 
 
+def _listed_numbers(x, depth, kind):
+    """x.tolist(), if x has the dimensions and numbers of the type that was written down."""
+    if x.dim() != depth:
+        raise RuntimeError(
+            f"{_FAILED}RuntimeError: Output annotation list dimension and runtime tensor dimension "
+            "must match for tolist()\n"
+        )
+    fits = (
+        x.dtype == flambeau.int64, x.is_floating_point(), x.is_complex(), x.dtype == flambeau.bool
+    )  # fmt: skip
+    if not fits[kind]:
+        name = x.type().removeprefix("torch.").removesuffix("Tensor")
+        raise RuntimeError(
+            f"{_FAILED}RuntimeError: Output annotation element type and runtime tensor element "
+            "type must match for tolist(): "
+            f"{('Long', 'Float', 'ComplexFloat', 'Bool')[kind]} vs {name}\n"
+        )
+    return x.tolist()
+
+
 def _set_item(where, key, value):
     where[key] = value
     return where
@@ -171,6 +191,7 @@ SUPPORT: dict[str, Any] = {
     "_is": operator.is_,
     "_missing": _missing,
     "_set_item": _set_item,
+    "_listed_numbers": _listed_numbers,
     "_delete": _delete,
     "_format": _format,
     "_text": _text,

@@ -477,6 +477,10 @@ class Text:
     def _x_aten_ScalarImplicit(self, node):
         return f"annotate(number, {self.read(node.ins[0])})"
 
+    def _x_prim_tolist(self, node):
+        kind = self.type_text(node.outs[0].type_)
+        return f"annotate({kind}, {self.read(node.ins[0])}.tolist())"
+
     def _x_prim_EnumName(self, node):
         return f"({self.read(node.ins[0])}).name"
 

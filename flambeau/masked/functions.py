@@ -214,7 +214,8 @@ def logsumexp(
 ) -> Tensor:
     """The logarithm of sums of exponentials."""
     dtype = input.dtype if dtype is None else dtype
-    floats = input.to(dtype if dtype.is_floating_point else flambeau.float32)
+    inexact = dtype.is_floating_point or dtype.is_complex
+    floats = input.to(dtype if inexact else flambeau.float32)
     return filled(floats, mask, -math.inf).logsumexp(_dims(input, dim), keepdim).to(dtype)
 
 
@@ -260,8 +261,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     middle = mean(input, dims, keepdim=True, dtype=dtype, mask=mask)
     away = filled(input.to(dtype) - middle, mask, 0)
     total = (away * away.conj() if dtype.is_complex else away * away).sum(dims, bool(keepdim))
-    total = total.real if dtype.is_complex else total
-    count = _count(input, dims, bool(keepdim), mask, total.dtype)
+    count = _count(input, dims, bool(keepdim), mask, dtype.to_real())
     return total / (count - correction).clamp(min=0)
 
 

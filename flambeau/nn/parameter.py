@@ -61,9 +61,6 @@ class Parameter(Tensor, metaclass=_Marked):
             return _marked(data, requires_grad)
         return _alias(cls, data.detach(), requires_grad)
 
-    def __init__(self, data=None, requires_grad=True):
-        pass
-
     def __repr__(self):
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
@@ -82,9 +79,6 @@ class Buffer(Tensor, metaclass=_Marked):
         out = _alias(cls, data.detach(), data.requires_grad)
         out.persistent = persistent
         return out
-
-    def __init__(self, data=None, *, persistent=True):
-        pass
 
 
 _WAITING = (

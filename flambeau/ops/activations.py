@@ -8,6 +8,7 @@ have "function" among their variants. Numbers that are almost always left at the
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import promoted, same
 from flambeau.ops.support import INTEGRAL, refuses
@@ -502,6 +503,8 @@ def glu(input, dim: int = -1):
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {place} is size {input.shape[dim]}"
         )
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("glu_cpu", input.dtype)
     half = input.shape[dim] // 2
     first, second = input.narrow(dim, 0, half), input.narrow(dim, half, half)
     return first * second.sigmoid()

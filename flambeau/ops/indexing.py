@@ -118,7 +118,7 @@ def _corner(shape, device):
 @template(
     "scatter",
     variants=INTO,
-    numbers=True,
+    numbers_for=("src",),
     grad=dict(input=_scatter_input, src=_scatter_src),
     jvp=_scatter_jvp,
     exact_out=True,
@@ -260,7 +260,7 @@ def index_copy(input, dim: int, index, source):
     "index_fill",
     linear="input value",
     variants=WRITE,
-    numbers=True,
+    numbers_for=("value",),
     node="IndexFillBackward1",
     bare_node="IndexFillBackward0",
     grad=dict(

@@ -62,7 +62,7 @@ def _linalg_factored_solve(A, LU, pivots, B, left: bool, adjoint: bool):
         g, A, out1, out2, out0, left, False, needs[0]
     ),
 )  # fmt: skip
-def _linalg_solve_ex(A, B, left: bool = True):
+def _linalg_solve_ex(A, B, *, left: bool = True):
     """(X with A X = B, or X A = B; LU; pivots; info)."""
 
 
@@ -73,7 +73,7 @@ def _is_vector(A, B):
 
 def _solve(A, B, left, check_errors, name):
     vector = A.ndim > 1 and _is_vector(A, B)
-    X, _, _, info = public("_linalg_solve_ex")(A, B.unsqueeze(-1) if vector else B, left)
+    X, _, _, info = public("_linalg_solve_ex")(A, B.unsqueeze(-1) if vector else B, left=left)
     if check_errors:
         check.check_info(info, name, check.SINGULAR_SOLVE)
     return (X.squeeze(-1) if vector else X), info

@@ -92,7 +92,7 @@ def _svd_inner(gU, gVh, U, S, Vh):
 
 
 @template("linalg_svd", variants="function", outputs=3, joint_grad=_svd_grad)
-def _linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver: object = None):
+def _linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver: str | None = None):
     """(U, S, Vh); without vectors where compute_uv is False."""
 
 
@@ -215,8 +215,9 @@ def linalg_eigvals(input):
 def _check_tolerances(name, input, given, **named):
     """Tolerances are numbers or tensors; the one that is given first, if any, is not None."""
     first = "tol" if "rank" in name else "rcond"
+    both = given and any(v is not None for v in named.values())
     for value in (*given, *(v for v in named.values() if v is not None)):
-        if not isinstance(value, (int, float)) and not hasattr(value, "_layout"):
+        if both or (not isinstance(value, (int, float)) and not hasattr(value, "_layout")):
             named = {k: v for k, v in named.items() if v is not None}
             forms = [f"Tensor input, *, {t} atol = None, {t} rtol = None" for t in _KINDS]
             forms += [f"Tensor input, {t} {first}" for t in _KINDS]

@@ -58,6 +58,12 @@ def _end(shape, strides, start):
 )
 def as_strided(input, size: IntList, stride: IntList, storage_offset: int = None):
     """Any view of the storage; storage_offset counts from its start."""
+    for place, (name, value) in enumerate((("size", size), ("stride", stride)), 2):
+        if isinstance(value, int):
+            raise TypeError(
+                f"as_strided(): argument '{name}' (position {place}) must be tuple of ints, not "
+                f"{type(value).__name__}"
+            )
     size, stride = ints("as_strided", "size", size), ints("as_strided", "stride", stride)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")

@@ -128,6 +128,11 @@ def rms_norm(
     dtype = input.dtype
     if weight is not None:
         _check_rms_weight(weight, normalized_shape)
+    if input.ndim < len(normalized_shape):
+        raise ValueError(
+            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got "
+            f"{input.ndim}"
+        )
     if dtype.is_floating_point and (weight is None or weight.dtype is dtype):
         eps = d.finfo(_accumulated(dtype)).eps if eps is None else float(eps)
         return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
@@ -215,13 +220,9 @@ def group_norm(
 ):
     """Groups of channels of each image brought to mean 0 and variance 1, then weight and bias."""
     shape = input.shape
+    N, C = input.size(0), input.size(1)
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
-    if len(shape) < 2:
-        raise RuntimeError(
-            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
-        )
-    N, C = shape[0], shape[1]
     if C % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of "

@@ -6,7 +6,7 @@ nan counts as the largest value, -0.0 equals 0.0, equal values keep their order.
 
 from flambeau import _dtype as d
 from flambeau._layout import wrap_dim
-from flambeau.ops.table import composite, template
+from flambeau.ops.table import MISSING, composite, template
 
 _NO_INPLACE = "function method out"
 
@@ -117,16 +117,23 @@ def _nanmedian_dim(input, dim: int, keepdim: bool):
     """The median along dim of what is a number."""
 
 
+def _check_dim(name, dim, keepdim):
+    if dim is None and keepdim is not MISSING:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "dim"')
+
+
 @composite(variants=_NO_INPLACE, bind=True, outputs=2)
-def median(input, dim: int = None, keepdim: bool = False):
+def median(input, dim: int = None, keepdim: bool = MISSING):
     """The median (the lower of two), nan if there is one; along dim, also where it is."""
-    return _median_all(input) if dim is None else _median_dim(input, dim, keepdim)
+    _check_dim("median", dim, keepdim)
+    return _median_all(input) if dim is None else _median_dim(input, dim, keepdim is True)
 
 
 @composite(variants=_NO_INPLACE, bind=True, outputs=2)
-def nanmedian(input, dim: int = None, keepdim: bool = False):
+def nanmedian(input, dim: int = None, keepdim: bool = MISSING):
     """The median (the lower of two) of the numbers; along dim, also where it is."""
-    return _nanmedian_all(input) if dim is None else _nanmedian_dim(input, dim, keepdim)
+    _check_dim("nanmedian", dim, keepdim)
+    return _nanmedian_all(input) if dim is None else _nanmedian_dim(input, dim, keepdim is True)
 
 
 # -- quantiles -------------------------------------------------------------------------------------

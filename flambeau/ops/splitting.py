@@ -72,6 +72,8 @@ def _given(layout, split_sizes, dim):
 
 
 def _even_split(input, split_size, dim):
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, input.ndim)
     return _pieces(input, dim, _even(input, split_size, dim))
 

@@ -12,7 +12,6 @@ RECORDED = HERE / "recorded"
 NOISE = ("showing",)
 # programs that stop or differ, and why
 KNOWN: dict[str, str] = {
-    "geoopt_manifolds": "`torch.tensordot` with two lists does not compile in a script",
     "small_optimizers": "only SOAP, whose numbers are off in the third digit",
 }
 

@@ -112,7 +112,8 @@ def _forward(call, takes, kept):
     else:
         taken = [re.split("[:=]", part)[0] for part in takes.split(", ")]
     given = _VALUE.sub(lambda word: word[0] if word[0] in taken else f"self.{word[0]}", call)
-    yield f"def forward(self, {takes}) -> Tensor:"
+    returns = "" if "return_indices" in words else " -> Tensor"  # two of them, if it says so
+    yield f"def forward(self, {takes}){returns}:"
     yield f"    return F.{given}"
 
 

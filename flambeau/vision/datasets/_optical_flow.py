@@ -1,4 +1,4 @@
-"""Pairs of frames and how pixels move between them: Sintel, KittiFlow, FlyingChairs.
+"""Pairs of frames and how pixels move between them: Sintel, KittiFlow, HD1K and others.
 
 Flow is an array (2, height, width), x first. Where a dataset knows which pixels have one, a mask
 comes with it.
@@ -7,9 +7,10 @@ comes with it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from glob import glob
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy
@@ -19,7 +20,7 @@ from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 from flambeau.vision.io import ImageReadMode, read_image
 
-__all__ = ("FlyingChairs", "KittiFlow", "Sintel")
+__all__ = ("HD1K", "FlyingChairs", "FlyingThings3D", "KittiFlow", "Sintel")
 
 Path = str | os.PathLike[str]
 
@@ -125,9 +126,7 @@ class KittiFlow(FlowDataset):
             self._flow_list = sorted(glob(os.path.join(part, "flow_occ", "*_10.png")))
 
     def _read_flow(self, file_name: str) -> Any:
-        """64ths of pixels around 2**15 in a picture of 16 bits; blue says where they are known."""
-        values = read_image(file_name, ImageReadMode.UNCHANGED).float()
-        return ((values[:2] - 2**15) / 64).numpy(), values[2].bool().numpy()
+        return _read_png_flow(file_name)
 
 
 class FlyingChairs(FlowDataset):
@@ -158,6 +157,122 @@ class FlyingChairs(FlowDataset):
             if parts[number] == wanted:
                 self._flow_list.append(flows[number])
                 self._image_list.append(images[2 * number : 2 * number + 2])
+
+
+class FlyingThings3D(FlowDataset):
+    """Drawn things that fly about; both directions of time, two cameras.
+
+    Args:
+        root: the folder that holds `FlyingThings3D`.
+        split: "train" or "test".
+        pass_name: "clean", "final" or "both": without or with blur and depth of field.
+        camera: "left", "right" or "both".
+        transforms: a function of two images, flow and mask.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        split: str = "train",
+        pass_name: str = "clean",
+        camera: str = "left",
+        transforms: Callable | None = None,
+        loader: Callable[[str], Any] = default_loader,
+    ) -> None:
+        super().__init__(root, transforms, loader)
+        verify_str_arg(split, "split", ("train", "test"))
+        verify_str_arg(pass_name, "pass_name", ("clean", "final", "both"))
+        verify_str_arg(camera, "camera", ("left", "right", "both"))
+        home, part = os.path.join(self.root, "FlyingThings3D"), split.upper()
+        kinds = ("clean", "final") if pass_name == "both" else (pass_name,)
+        cameras = ("left", "right") if camera == "both" else (camera,)
+        for kind, eye, way in product(kinds, cameras, ("into_future", "into_past")):
+            frames = os.path.join(home, f"frames_{kind}pass", part, "*", "*", eye)
+            flows = os.path.join(home, "optical_flow", part, "*", "*", way, eye)
+            self._add(sorted(glob(frames)), sorted(glob(flows)), way == "into_past")
+        if not self._image_list:
+            raise FileNotFoundError(
+                "Could not find the FlyingThings3D flow images. Please make sure the directory "
+                "structure is correct."
+            )
+
+    def _add(self, frames: list[str], flows: list[str], backwards: bool) -> None:
+        """Neighbours in folders of frames; backwards: the later one first, with its own flow."""
+        for folder, moves in zip(frames, flows):
+            pairs = pairwise(sorted(glob(os.path.join(folder, "*.png"))))
+            files = sorted(glob(os.path.join(moves, "*.pfm")))
+            for number, pair in enumerate(pairs):
+                self._image_list.append(list(pair)[:: -1 if backwards else 1])
+                self._flow_list.append(files[number + backwards])
+
+    def _read_flow(self, file_name: str) -> Any:
+        return read_pfm(file_name)[:2]
+
+
+class HD1K(FlowDataset):
+    """Streets from a car, with flow where lasers and surveyors saw something.
+
+    Args:
+        root: the folder that holds `hd1k`.
+        split: "train" or "test"; the latter has no flow.
+        transforms: a function of two images, flow and mask.
+    """
+
+    _has_builtin_flow_mask = True
+    _SEQUENCES = 36
+
+    def __init__(
+        self,
+        root: Path,
+        split: str = "train",
+        transforms: Callable | None = None,
+        loader: Callable[[str], Any] = default_loader,
+    ) -> None:
+        super().__init__(root, transforms, loader)
+        verify_str_arg(split, "split", ("train", "test"))
+        home = os.path.join(self.root, "hd1k")
+        if split == "train":
+            for number in range(self._SEQUENCES):
+                name = f"{number:06d}_*.png"
+                frames = sorted(glob(os.path.join(home, "hd1k_input", "image_2", name)))
+                flows = sorted(glob(os.path.join(home, "hd1k_flow_gt", "flow_occ", name)))
+                self._image_list += [list(pair) for pair in pairwise(frames)]
+                self._flow_list += flows[:-1]
+        else:
+            folder = os.path.join(home, "hd1k_challenge", "image_2")
+            before, after = (sorted(glob(os.path.join(folder, f"*{n}.png"))) for n in (10, 11))
+            self._image_list = [list(pair) for pair in zip(before, after)]
+        if not self._image_list:
+            raise FileNotFoundError(
+                "Could not find the HD1K images. Please make sure the directory structure is "
+                "correct."
+            )
+
+    def _read_flow(self, file_name: str) -> Any:
+        return _read_png_flow(file_name)
+
+
+def _read_png_flow(file_name: str) -> Any:
+    """64ths of pixels around 2**15 in a picture of 16 bits; blue says where they are known."""
+    values = read_image(file_name, ImageReadMode.UNCHANGED).float()
+    return ((values[:2] - 2**15) / 64).numpy(), values[2].bool().numpy()
+
+
+def read_pfm(file_name: str) -> Any:
+    """Floats as (channels, height, width): `PF` or `Pf`, two sizes, a scale; bottom row first."""
+    with open(file_name, "rb") as file:
+        kind = file.readline().rstrip()
+        if kind not in (b"PF", b"Pf"):
+            raise ValueError("Invalid PFM file")
+        sizes = re.fullmatch(rb"(\d+)\s(\d+)\s", file.readline())
+        if sizes is None:
+            raise ValueError("Malformed PFM header.")
+        width, height = map(int, sizes.groups())
+        order = "<" if float(file.readline()) < 0 else ">"
+        channels = 3 if kind == b"PF" else 1
+        values = numpy.frombuffer(file.read(4 * channels * width * height), f"{order}f4")
+    rows = values.reshape(height, width, channels)
+    return numpy.flip(rows, axis=0).transpose(2, 0, 1).astype(numpy.float32)
 
 
 def _read_flo(file_name: str) -> Any:
