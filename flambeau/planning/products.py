@@ -228,10 +228,15 @@ def _pages(nbytes):
 @natively
 def _groups(mode, panels, strips, m, n, k, batch, threads):
     """How a small product is cut: enough pieces, each of several panels."""
-    wanted = m * n * k // (GRAIN // 4)
+    most = 8
+    grain = GRAIN // 4
+    if threads > MANY:
+        most = 2 * threads
+        grain = GRAIN // 4 if m * n * k < GRAIN else GRAIN // 8
+    wanted = m * n * k // grain
     if m <= 4:  # reading B is the work
-        wanted = k * n // (GRAIN // 16 if threads > MANY else GRAIN // 4)
-    wanted = min(2 * threads if threads > MANY else 8, wanted)
+        wanted = k * n // (grain // 4 if threads > MANY else GRAIN // 4)
+    wanted = min(most, wanted)
     if wanted < 2 or batch >= max(32, 2 * threads):
         return 1, 1
     if threads > MANY and m > 4 and batch == 1:
