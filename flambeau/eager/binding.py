@@ -97,8 +97,13 @@ def own_complaint(op, args, kwargs):
     try:
         op.body(*args, **kwargs)
     except (ValueError, AssertionError) as complaint:
-        complaint.__suppress_context__ = True
         return complaint
+    except (RuntimeError, NotImplementedError) as complaint:
+        # said by the body itself, not by an op that it calls, which looks at types first
+        last = complaint.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        return complaint if last is not None and last.tb_frame.f_code is op.body.__code__ else None
     except Exception:  # what comes of a wrong type further on is not the row's own check
         return None
     return None
