@@ -58,6 +58,7 @@ from flambeau.printing import set_printoptions as set_printoptions
 _REGISTERED = (_ops.FAMILIES, _launchers, _members)
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 
 has_lapack, has_mkl, has_openmp, has_spectral = True, False, False, True
 inf, nan, pi, e, newaxis = _math.inf, _math.nan, _math.pi, _math.e, None
@@ -187,6 +188,13 @@ _ELSEWHERE = {
     **dict.fromkeys(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),
         "fx.experimental.sym_functions",
+    ),
+    # only the array API standard has these
+    **dict.fromkeys(
+        "__array_namespace_info__ astype isdtype permute_dims expand_dims matrix_transpose unstack "
+        "broadcast_arrays repeat bitwise_invert take_along_axis vecdot cumulative_sum "
+        "cumulative_prod unique_values unique_counts unique_inverse unique_all".split(),
+        "_array_api",
     ),
 }
 # ops of aten without a row, which PyTorch binds in its namespace as well

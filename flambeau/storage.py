@@ -5,6 +5,7 @@ writes, so that autograd notices when a saved value has been overwritten.
 """
 
 import importlib
+import threading
 from typing import Any
 
 from flambeau._device import cpu
@@ -22,6 +23,54 @@ class Storage:
 
     def __del__(self):
         self.give(self.pointer)
+
+
+# Note [Inference tensors]
+# Whether a tensor was made in inference mode is told by the version of its memory: such memory
+# begins with an Uncounted zero, so views, detached tensors and twins are inference tensors as well,
+# and views of ordinary tensors are not. Every write says `version += 1` and everything that is
+# saved for backward says `+version`, so both are refused there without a question being asked of
+# ordinary tensors. `beginning` is per thread; native makers ask it only while `INSIDE` is not
+# empty, which is while any thread is in inference mode.
+
+
+class Uncounted(int):
+    """The version of memory that was made in inference mode. Programs are not told of it."""
+
+    __slots__ = ()
+
+    def __add__(self, writes):
+        if type(beginning.version) is not Uncounted:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed."
+                "You can make a clone to get a normal tensor before doing inplace update."
+                "See https://github.com/pytorch/rfcs/pull/17 for more details."
+            )
+        return Uncounted(int(self) + writes)
+
+    def __pos__(self):
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+            "inference mode in computation tracked by autograd. To work around this, you can make "
+            "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+            "instead of `torch.inference_mode()`."
+        )
+
+
+class _Beginning(threading.local):
+    """What memory that this thread makes begins with, and why its views have no history."""
+
+    version = 0
+    view_kind = "no_grad"
+
+
+beginning = _Beginning()
+INSIDE: list = []  # one entry for each time that a thread has entered inference mode
+
+
+def is_uncounted(storage):
+    """Was this memory made in inference mode?"""
+    return type(storage.version) is Uncounted
 
 
 class Composed(Storage):
@@ -42,7 +91,7 @@ def _nothing(pointer):
 def composed(value):
     """A storage for a tensor whose elements a value made of other tensors holds."""
     self = object.__new__(Composed)
-    self.pointer, self.nbytes, self.version = 0, 0, 0
+    self.pointer, self.nbytes, self.version = 0, 0, beginning.version
     self.give, self.owner, self.held = _nothing, None, [value]
     return self
 
@@ -51,7 +100,7 @@ def new_storage(nbytes, device=cpu):
     """A fresh block of at least nbytes on a device."""
     self = object.__new__(Storage)
     self.give = _nothing  # so that a failing allocation leaves nothing to free
-    self.pointer, self.nbytes, self.version, self.owner = 0, nbytes, 0, None
+    self.pointer, self.nbytes, self.version, self.owner = 0, nbytes, beginning.version, None
     pool = device.runtime.pool_for(nbytes)
     try:
         self.pointer = pool.pop()
@@ -88,6 +137,10 @@ def root_of(storage):
 
 def twin(storage, version=0):
     """The same memory under a version counter of its own (what x.data gives)."""
+    if is_uncounted(storage):
+        version = Uncounted(version)
+    elif type(version) is Uncounted:
+        version = int(version)
     if type(storage) is Composed:
         copy = composed(None)
         copy.held, copy.version = storage.held, version
@@ -112,7 +165,7 @@ def brought(host, nbytes, device):
 def borrowed_storage(pointer, nbytes, owner):
     """Memory that belongs to somebody else, who is kept alive."""
     self = object.__new__(Storage)
-    self.pointer, self.nbytes, self.version = pointer, nbytes, 0
+    self.pointer, self.nbytes, self.version = pointer, nbytes, beginning.version
     self.give, self.owner = _nothing, owner
     return self
 

@@ -13,7 +13,6 @@ SYMBOLS = "PyTorch's symbolic shapes are SymPy expressions; sizes are traced oth
 DATAPIPES = "datapipes, which PyTorch no longer develops"
 PACKAGE = "torch.package, which PyTorch no longer develops"
 DISPATCHER = "PyTorch's dispatcher, which has no counterpart: rows are called directly"
-MAKING = "not built yet"
 
 LEFT_OUT = {
     "torch: AVG|SUM|AggregationType": "counters of torch.monitor",
@@ -57,11 +56,14 @@ LEFT_OUT = {
     "torch.distributed.checkpoint.state_dict: .*Type|FQNS_T": "names of type annotations",
     "torch.distributed.optim": RPC,
     "torch.distributed.rpc": RPC,
-    "torch.distributed.tensor.debug": MAKING,
-    "torch.distributed.tensor.experimental: context_parallel|register_sharding": MAKING,
+    "torch.distributed.tensor.debug": "it counts the dispatcher's ops for collectives, of which "
+        "there are none, or draws through another library",
+    "torch.distributed.tensor.experimental: context_parallel|register_sharding": "experimental: "
+        "they put rules of a program in the place of the dispatcher's",
     "torch.export: CustomDecompTable": "decompositions are a plain dictionary",
     "torch.export.dynamic_shapes: refine_.*": SYMBOLS,
-    "torch.export.unflatten: InterpreterModuleDispatcher": MAKING,
+    "torch.export.unflatten: InterpreterModuleDispatcher": "each call of a module has a module of "
+        "its own (name@1), so none has to choose between several graphs",
     "torch.fx.experimental.symbolic_shapes": SYMBOLS,
     "torch.library": DISPATCHER,
     "torch.monitor": "counters of PyTorch's own jobs",
@@ -78,7 +80,8 @@ LEFT_OUT = {
     "torch.utils: ThroughputBenchmark|get_cpp_backtrace": CPP,
     "torch.utils: generate_methods_.*|rename_privateuse1_backend|set_module":
         "for devices that are added to PyTorch from outside",
-    "torch.utils.benchmark": MAKING,
+    "torch.utils.benchmark: CallgrindStats|CopyIfCallgrind|FunctionCounts?": "they count "
+        "instructions through valgrind and a C++ extension",
     "torch.utils.cpp_extension": CPP,
     "torch.utils.data": DATAPIPES,
     "torch.utils.deterministic": "memory is never left as it was by a kernel",
@@ -89,7 +92,6 @@ LEFT_OUT = {
     "torch.Tensor: index|slice_inverse": "bound by PyTorch for its compiler",
     "torch.Tensor: storage_type": "typed storages are deprecated",
     "torch.Tensor: to_mkldnn": "there is one layout of dense tensors",
-    "torch.Tensor: to_padded_tensor": MAKING,
 }  # fmt: skip
 
 

@@ -380,6 +380,7 @@ def top():
     taken = set(re.findall(r"as (\w+)", PLAIN)) | {"device", "dtype", "layout", "memory_format"}
     taken |= {"Generator", "inf", "nan", "pi", "e"}
     names = {*recorded, *(n for n in TABLE if n not in recorded), *dir(flambeau)}
+    names |= {name for name, home in flambeau._ELSEWHERE.items() if home == "_array_api"}
     for name in sorted(names):
         value = getattr(flambeau, name, None)
         if name.startswith("_") or name in taken or value is None or "autocast" in name:
@@ -392,6 +393,8 @@ def top():
             lines.append(f"{name}: {type(value).__name__}")
         elif isinstance(value, type):
             lines.append(f"{name}: Any")
+        elif getattr(value, "__module__", "") == "flambeau._array_api":
+            lines.append(f"from flambeau._array_api import {name} as {name}")
         elif callable(value):
             found = definitions(name, name, recorded)
             if name in QUESTIONS:

@@ -6,7 +6,7 @@ from typing import Any
 from flambeau import interposing
 from flambeau._device import default_device, device
 from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.grad_mode import set_grad_enabled
 from flambeau.cuda._devices import devices as cuda_devices
 from flambeau.interposing.overriding import ARGUMENTS, disabled
 from flambeau.nn import functional
@@ -55,7 +55,7 @@ def _is_torch_function_mode_enabled() -> bool:
 
 def _set_grad_enabled(mode: bool) -> None:
     """Record what is computed from here on, or not; graphs of compiled functions say it."""
-    modes.grad = mode
+    set_grad_enabled(mode)
 
 
 def _log_api_usage_once(event: str) -> None:

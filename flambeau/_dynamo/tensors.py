@@ -118,8 +118,6 @@ class Tensors:
         if type(tensor) not in (Tensor, Parameter, Buffer):
             raise Break(f"a tensor of the class {type(tensor).__qualname__}")
         self.settle_place(tensor._layout.device)
-        if tensor._extra is not None and tensor._extra.inference:
-            raise Break("a tensor of inference mode")
         variable = guards.variable(source)
         guards.same_type(source, tensor)
         moving = self.sizes.dims(source, tensor)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flambeau._layout import dense_layout
-from flambeau.storage import Storage, new_storage
+from flambeau.storage import INSIDE, Storage, beginning, is_uncounted, new_storage
 
 _new = object.__new__
 
@@ -71,14 +71,16 @@ class Tensor:
 
     @property
     def _version(self):
+        if is_uncounted(self._storage):
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version
 
     @property
     def _base(self):
-        return self._view.base if self._view is not None else None
+        return self._view.base if self._is_view() else None
 
     def _is_view(self):
-        return self._view is not None
+        return self._view is not None and not is_uncounted(self._storage)
 
     def data_ptr(self):
         return self._storage.pointer + self._offset if self._layout.numel else 0
@@ -145,8 +147,8 @@ class Tensor:
 class View:
     """Why a tensor is a view: its base, and the version its grad_fn was made for.
 
-    kind: "plain", "multi" (one of several outputs of one op) or "no_grad" (made while not
-    recording).
+    kind: "plain", "multi" (one of several outputs of one op) or, if it was made while not
+    recording, "no_grad" or "inference".
     """
 
     __slots__ = ("base", "version", "kind", "node_name")
@@ -158,11 +160,11 @@ class View:
 class Extra:
     """What few tensors have: hooks, retained gradients, the accumulator node."""
 
-    __slots__ = ("hooks", "post_hooks", "retains_grad", "accumulator", "inference", "name")
+    __slots__ = ("hooks", "post_hooks", "retains_grad", "accumulator", "name")
 
     def __init__(self):
         self.hooks = self.post_hooks = self.accumulator = self.name = None
-        self.retains_grad = self.inference = False
+        self.retains_grad = False
 
 
 def extra_of(t):
@@ -194,7 +196,7 @@ def new_tensor(layout):
         pointer = pool.grow()
     storage = _new(Storage)
     storage.pointer, storage.give = pointer, pool.give
-    storage.version, storage.nbytes = 0, layout.nbytes
+    storage.version, storage.nbytes = beginning.version, layout.nbytes
     return make_tensor(layout, storage, 0)
 
 
@@ -209,7 +211,7 @@ def new_view(input, layout, offset, recording, *arguments):
     above = input._view
     kind = "plain" if above is None else above.kind
     if kind == "plain" and not recording:
-        kind = "no_grad"
+        kind = beginning.view_kind
     out._view = View(input if above is None else above.base, input._storage.version, kind, None)
     return out
 
@@ -278,6 +280,10 @@ NEEDED = {
     "new_tensor": new_tensor,
     "plain": "plain",
     "no_grad": "no_grad",
+    "inside": INSIDE,
+    "beginning": beginning,
+    "version": "version",
+    "view_kind": "view_kind",
     "dim": "dim",
     "keepdim": "keepdim",
 }

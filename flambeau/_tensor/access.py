@@ -1,5 +1,7 @@
 """Methods of Tensor that look: at shapes, strides and flags, and at elements as numbers."""
 
+import sys
+
 from flambeau import _device, _dtype, errors, printing
 from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import (
@@ -15,6 +17,7 @@ from flambeau._tensor.interchange import item
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument
 from flambeau.eager.copying import CHANNELS_LAST
+from flambeau.storage import is_uncounted
 
 
 @method
@@ -34,6 +37,14 @@ def _dim(self, dim, name):
     if not self._layout.ndim:
         raise errors.no_dimensions(dim)
     return wrap_dim(dim, self._layout.ndim)
+
+
+@method
+def __array_namespace__(self, /, *, api_version=None):
+    """The module with the functions of the array API standard: flambeau itself."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"Unsupported version of the array API standard: {api_version!r}")
+    return sys.modules[__name__.partition(".")[0]]
 
 
 @method
@@ -148,7 +159,7 @@ def share_memory_(self):
 
 @method
 def is_inference(self):
-    return self._extra is not None and self._extra.inference
+    return is_uncounted(self._storage)
 
 
 @method

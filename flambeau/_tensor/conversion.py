@@ -121,6 +121,23 @@ def _started_copy(self, device):
 
 
 @method
+def to_device(self, device, /, *, stream=None):
+    """The array API standard's name of `to`; streams are those that devices have by themselves."""
+    if stream is not None:
+        raise ValueError("to_device takes no stream: the current one of the device is used")
+    return self.to(device)
+
+
+@method
+def to_padded_tensor(self, padding, output_size=None):
+    """Nested tensors have one of their own; others have no pieces to fill up."""
+    raise NotImplementedError(
+        "Could not run 'aten::to_padded_tensor' with arguments from the "
+        f"'{self.device.type.upper()}' backend. It is there for nested tensors."
+    )
+
+
+@method
 def cpu(self, memory_format=None):
     return convert(self, None, _device.cpu, False, memory_format)
 

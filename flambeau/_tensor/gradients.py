@@ -8,9 +8,10 @@ from flambeau import _dtype
 from flambeau._tensor import Tensor, alias, extra_of, make_tensor
 from flambeau._tensor.attachment import PROPERTIES, method
 from flambeau.autograd import backward as autograd_backward
+from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import add_hook, current_grad_fn
 from flambeau.eager.arguments import argument
-from flambeau.storage import root_of, twin
+from flambeau.storage import is_uncounted, root_of, twin
 
 _NO_GRAD_HERE = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
@@ -88,8 +89,17 @@ def requires_grad_(self, requires_grad=True):
         )
     if value and self._layout.dtype.category < _dtype.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    check_may_require(self, value)
     self._requires_grad = value
     return self
+
+
+def check_may_require(t, value):
+    """Inference tensors cannot begin to require gradients outside of inference mode."""
+    if value and is_uncounted(t._storage) and not modes.inference:
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        )
 
 
 PROPERTIES["grad_fn"] = property(lambda self: current_grad_fn(self))

@@ -9,10 +9,13 @@ import inspect
 import threading
 import warnings
 
+from flambeau.storage import INSIDE, Uncounted, beginning
+
 
 class _Modes(threading.local):
     grad = True
     inference = False
+    claimed = False  # in inference mode: what switches of recording say, which changes nothing
     saved_hooks = ()  # stack of (pack, unpack), innermost last
     saved_hooks_refused = None  # why saved_tensors_hooks may not be entered now
     task = None  # the backward pass that runs
@@ -79,11 +82,19 @@ class _Switch:
         return wrapper
 
     def __enter__(self):
-        self.previous = modes.grad
-        modes.grad = self.mode
+        self.previous = modes.grad, modes.claimed
+        _switch(self.mode)
 
     def __exit__(self, *error):
-        modes.grad = self.previous
+        modes.grad, modes.claimed = self.previous
+
+
+def _switch(mode):
+    """Record from now on, or not; in inference mode, only say so."""
+    if modes.inference:
+        modes.claimed = mode
+    else:
+        modes.grad = mode
 
 
 class no_grad(_Switch):
@@ -116,18 +127,18 @@ class set_grad_enabled(_Switch):
                 f"{type(mode).__name__}"
             )
         self.mode = mode
-        self.previous = modes.grad
-        modes.grad = mode
+        self.previous = modes.grad, modes.claimed
+        _switch(mode)
 
     def clone(self):
         return set_grad_enabled(self.mode)
 
     def __call__(self, function):
-        modes.grad = self.previous  # used as a decorator: the call itself must not switch
+        modes.grad, modes.claimed = self.previous  # a decorator: the call itself switches nothing
         return super().__call__(function)
 
     def __enter__(self):
-        modes.grad = self.mode
+        _switch(self.mode)
 
 
 class inference_mode(_Switch):
@@ -145,16 +156,27 @@ class inference_mode(_Switch):
         return inference_mode(self.mode)
 
     def __enter__(self):
-        self.previous = modes.grad, modes.inference
-        modes.inference = self.mode
-        modes.grad = not self.mode
+        self.previous = modes.grad, modes.claimed, modes.inference
+        modes.grad, modes.claimed, modes.inference = not self.mode, False, self.mode
+        if self.mode or self.previous[2]:
+            INSIDE.append(self.mode)
+            _tell_makers()
 
     def __exit__(self, *error):
-        modes.grad, modes.inference = self.previous
+        modes.grad, modes.claimed, modes.inference = self.previous
+        if self.mode or self.previous[2]:
+            INSIDE.pop()
+            _tell_makers()
+
+
+def _tell_makers():
+    """What tensors of this thread begin with; see Note [Inference tensors]."""
+    beginning.version = Uncounted() if modes.inference else 0
+    beginning.view_kind = "inference" if modes.inference else "no_grad"
 
 
 def is_grad_enabled():
-    return modes.grad
+    return modes.grad or modes.claimed
 
 
 def is_inference_mode_enabled():

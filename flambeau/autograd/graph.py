@@ -12,6 +12,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd.engine import GradientEdge, current_pass
 from flambeau.autograd.grad_mode import disable_saved_tensors_hooks, saved_tensors_hooks
 from flambeau.autograd.node import Node, accumulator_of, edge_of
+from flambeau.storage import is_uncounted
 
 
 def get_gradient_edge(tensor):
@@ -28,7 +29,8 @@ def get_gradient_edge(tensor):
 def increment_version(tensor):
     """Tell autograd that a tensor (or each of several) was written to."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        t._storage.version += 1
+        if not is_uncounted(t._storage):
+            t._storage.version += 1
 
 
 class save_on_cpu(saved_tensors_hooks):

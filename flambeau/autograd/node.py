@@ -256,7 +256,7 @@ class SavedInput:
     __slots__ = ("tensor", "version")
 
     def __init__(self, t):
-        self.tensor, self.version = t, t._storage.version
+        self.tensor, self.version = t, +t._storage.version
 
 
 class TBackward0(Node):
@@ -289,7 +289,7 @@ class Packed:
         pack, self.unpack = hooks
         self.output_nr = output_nr
         self.edge = edge_of(t) if output_nr is None and t._requires_grad else None
-        version = t._storage.version
+        version = +t._storage.version
         previous, modes.grad = modes.grad, False
         try:
             self.value = pack(t)

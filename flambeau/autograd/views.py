@@ -134,7 +134,13 @@ _CUSTOM = (
     "the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
     "this by cloning the output of the custom Function."
 )
-_REASONS = {"multi": _MULTI, "no_grad": _NO_GRAD, "custom": _CUSTOM}
+_INFERENCE = (
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the inference_mode block (if "
+    "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+    "tracked)."
+)
+_REASONS = {"multi": _MULTI, "no_grad": _NO_GRAD, "inference": _INFERENCE, "custom": _CUSTOM}
 
 
 def check_inplace(t):
@@ -160,6 +166,8 @@ def _forbidden(t, kind, what):
     if t._grad_fn is not None:
         name = t._grad_fn.short_name()
         start = f"Output {t._output_nr} of {name} is a view and {what} modified inplace."
+    elif kind == "inference":
+        start = f"A view was created in inference mode and {what} modified inplace in normal mode."
     else:
         start = f"A view was created in no_grad mode and {what} modified inplace with grad "
         start += "mode enabled."

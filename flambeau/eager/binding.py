@@ -4,6 +4,8 @@
 deal with out=. Public functions are built in pointwise.py, reducing.py, viewing.py, launching.py.
 """
 
+import warnings
+
 from flambeau import errors
 from flambeau._dtype import dtype as DType
 from flambeau._tensor import Tensor
@@ -34,9 +36,9 @@ def bind(op, args, kwargs):
     """Arguments by parameter name, in order, checked and normalised."""
     params = op.params
     bound = {}
-    order = op.options.get("old_order")
-    if order and len(args) == len(order) and as_number(args[1]) is not None:
-        args, kwargs = _reordered(params, dict(zip(order, args)), kwargs)
+    for order in op.options.get("old_orders", ()):
+        if len(args) == len(order) and _is_old(op, order, args):
+            args, kwargs = _reordered(op, order, dict(zip(order, args)), kwargs)
     if len(args) > len(params) or op.options.get("varargs"):
         args = pack_rest(op, args)
     for p, value in zip(params, args):
@@ -81,10 +83,45 @@ def bind(op, args, kwargs):
     }
 
 
-def _reordered(params, given, kwargs):
+def _is_old(op, order, args):
+    """Are numbers where this order has numbers, and nowhere else?"""
+    numbers = {p.name for p in op.params if p.keyword_only}
+    numbers |= {"other"} if op.name == "rsub" else set()  # of a number, in the old order
+    return all(
+        (as_number(value) is not None) == (name in numbers) for name, value in zip(order, args)
+    )
+
+
+def _reordered(op, order, given, kwargs):
     """add(input, alpha, other), from before alpha had a name, as add(input, other, alpha=alpha)."""
-    places = tuple(given.pop(p.name) for p in params if not p.keyword_only)
+    global _has_warned
+    if not _has_warned and op.name != "rsub":
+        _has_warned = True
+        warnings.warn(_deprecated(op, order), stacklevel=4)
+    places = tuple(given.pop(p.name) for p in op.params if not p.keyword_only)
     return places, {**kwargs, **given}
+
+
+def _deprecated(op, order):
+    """PyTorch's words for such a call; it says them once, whichever function it is."""
+    is_method = order[0] == "input" and "beta" in order
+    first, rest = [f"Tensor {p.name}" for p in op.params if not p.keyword_only], ""
+    if is_method:
+        first = first[1:]
+    elif "out" in op.variants:
+        rest = ", Tensor out = None"
+    kinds = {p.name: "Number" if p.keyword_only else "Tensor" for p in op.params}
+    old = ", ".join(f"{kinds[name]} {name}" for name in order[is_method:])
+    new = "".join(f", Number {p.name} = {p.default}" for p in op.params if p.keyword_only)
+    return (
+        f"This overload of {op.name} is deprecated:\n\t"
+        f"{op.name}({old}{rest and ', *' + rest})"
+        "\nConsider using one of the following signatures instead:\n\t"
+        f"{op.name}({', '.join(first)}, *{new}{rest})"
+    )
+
+
+_has_warned = False
 
 
 def is_python(op):

@@ -10,7 +10,7 @@ from flambeau._layout import dense_layout
 from flambeau.codegen.descriptions import Pairs
 from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.planned import constant, launch, planned
-from flambeau.eager.rows import dense_like, has_work
+from flambeau.eager.rows import dense_like, has_work, share_of
 from flambeau.ops.distances import kind_of, slope, term, total
 
 WORK = 1 << 16  # coordinates of pairs that are worth a chunk
@@ -23,7 +23,7 @@ def _plan(layout, x1, x2, kind, own, turned, name, *functions):
     if not has_work(layout) or not size or not others:
         return constant(0, (layout,))
     every = prod(batch) * rows
-    per_chunk = max(1, WORK // max(1, others * size))
+    per_chunk = share_of(layout.device, max(1, WORK // max(1, others * size)))
     by_row, by_column = (1, rows) if turned else (others, 1)
     words = Pairs(
         chunks=-(-every // per_chunk), per_chunk=per_chunk, all=every, rows=rows, others=others,

@@ -155,7 +155,7 @@ def _quickly(k, name, kinds, given):
         pad += "    "
     lines = f"s{k} = new(SavedInput)", f"s{k}.tensor = {name}"
     return text + "".join(
-        f"{pad}{x}\n" for x in (*lines, f"s{k}.version = {name}._storage.version")
+        f"{pad}{x}\n" for x in (*lines, f"s{k}.version = +{name}._storage.version")
     )
 
 

@@ -25,6 +25,7 @@ from flambeau.runtime.cpu import packed
 LONGEST = 4096  # elements of a line that is transformed in one go
 LONELY = 256  # from here on a line without company is cut
 CHUNKS = 8
+ROOM = 1 << 28  # bytes of scratch of all chunks of a GPU
 DIRECT = 192  # elements of lines of awkward length for which a matrix is faster than a convolution
 
 _COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
@@ -136,7 +137,10 @@ def _plan(key):
     blocks = -(-lines // per_group)
     groups = blocks * math.prod(sizes)
     # few groups of a long line still fill two threads; a chunk has scratch of its own
-    chunks = min(CHUNKS, groups, max(1, groups * n * per_group >> 13))
+    most, grain = CHUNKS, groups * n * per_group >> 13
+    if not device.runtime.is_host:  # a chunk is a thread's
+        most, grain = max(CHUNKS, ROOM // (4 * n * width * real.itemsize)), groups
+    chunks = min(most, groups, max(1, grain))
     per_chunk = -(-groups // chunks)
     chunks, radices = chunks_of(groups, per_chunk), factors(n)
     words = Fourier(

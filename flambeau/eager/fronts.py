@@ -152,7 +152,7 @@ def _plain_text(op):
     parts, starred = [], False
     for p in op.params:
         if p.keyword_only and not starred:
-            parts.append("*")
+            parts.append("*rest" if op.options.get("old_orders") else "*")
             starred = True
         parts.append(f"{_written(p)}=_d_{p.name}")
         if _written(p) != p.name:  # by its true name it is one of kwargs
@@ -164,13 +164,14 @@ def _plain_text(op):
     while named and named[0].default is REQUIRED and not named[0].keyword_only:
         needed.append(f"*needed({_written(named.pop(0))})")
     given = "".join(f"('{p.name}', {_written(p)}, _d_{p.name}), " for p in named)
+    more = "*rest, " if op.options.get("old_orders") else ""
     return (
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
-        f"    if kwargs or out is not None or not ({conditions}):\n"
+        f"    if kwargs{more and ' or rest'} or out is not None or not ({conditions}):\n"
         f"        given = {{n: v for n, v, d in ({given}) if v is not d}}\n"
         "        if out is not None:\n"
         "            given['out'] = out\n"
-        f"        return general({''.join(n + ', ' for n in needed)}**given, **kwargs)\n"
+        f"        return general({''.join(n + ', ' for n in needed)}{more}**given, **kwargs)\n"
     )
 
 

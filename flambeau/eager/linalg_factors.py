@@ -16,7 +16,7 @@ from flambeau.codegen.descriptions_linalg import KERNELS
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.launching import launches
 from flambeau.eager.products import product
-from flambeau.eager.rows import chunks_of, is_computed
+from flambeau.eager.rows import chunks_of, is_computed, share_of
 from flambeau.ops.table import public
 from flambeau.runtime.cpu import packed
 
@@ -48,7 +48,7 @@ def launch(name, t, count, work, facts, *pointers):
     file, words = KERNELS[name]
     layout = t._layout
     kernel = layout.device.runtime.kernel(name, f"{file}:build_{name}", layout.dtype.code)
-    per_chunk = max(1, WORK // max(1, work))
+    per_chunk = share_of(layout.device, max(1, WORK // max(1, work)))
     chunks = chunks_of(count, per_chunk)
     return kernel(packed(words(chunks, count, per_chunk, *facts)), *pointers)
 

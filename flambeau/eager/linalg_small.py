@@ -13,7 +13,7 @@ from flambeau._tensor import empty_like_layout
 from flambeau.codegen.descriptions_linalg import LANES, Small
 from flambeau.eager.linalg_factors import WORK, column_layout
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import chunks_of, has_work
+from flambeau.eager.rows import chunks_of, has_work, share_of
 from flambeau.runtime.cpu import packed
 
 SMALL = 64  # rows
@@ -79,7 +79,7 @@ def _plan(key):
     count = sizes[0] if sizes else 1
     facts = [x for s, step in zip(strides, steps) for x in (*s[-2:], step[0] if step else 0)]
     many = WORK // (n * n * (n + columns)) & -64 if n <= 8 else WORK // n**3
-    per_chunk = max(64 if n <= 8 else 1, many)
+    per_chunk = share_of(a.device, max(64 if n <= 8 else 1, many), LANES)
     words = Small(chunks_of(count, per_chunk), count, per_chunk, n, columns, *facts)
     key = purpose, a.dtype.code, n if n <= LANES else 0
     kernel = a.device.runtime.kernel(f"small_{purpose}", "small_systems:build", *key)

@@ -7,7 +7,7 @@ differentiated again; everywhere else the kernel takes its place.
 from flambeau.codegen.descriptions import Margins
 from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.planned import idle, launch, planned
-from flambeau.eager.rows import dense_like, has_work, vector_layout
+from flambeau.eager.rows import dense_like, has_work, share_of, vector_layout
 from flambeau.ops.losses import reduce_tensor
 from flambeau.ops.losses_rows import MEAN, NONE
 
@@ -19,7 +19,7 @@ def _plan(name, layout, scores, p, weight, step=0):
     samples, classes = scores.shape
     if not has_work(layout):
         return idle(layout)
-    per_chunk = max(1, WORK // max(1, classes))
+    per_chunk = share_of(layout.device, max(1, WORK // max(1, classes)))
     words = Margins(-(-samples // per_chunk), samples, classes, per_chunk, step)
     facts = scores.dtype.code, p, weight is not None
     return launch(layout, words, name, "losses_margin:build_" + name, *facts)

@@ -520,7 +520,7 @@ def _signature(op):
     parts, scope, starred = [], {}, False
     for p in op.params:
         if p.keyword_only and not starred:
-            parts.append("*rest" if op.options.get("old_order") else "*")
+            parts.append("*rest" if op.options.get("old_orders") else "*")
             starred = True
         if p.default is REQUIRED:
             parts.append(p.name)
@@ -571,7 +571,7 @@ def _direct(op, calls, routes, ts, folded, numbers):
     signature, scope = _signature(op)
     out = "out" in op.variants
     conditions = ["out is not None"] if out else []
-    more = bool(op.options.get("old_order"))
+    more = bool(op.options.get("old_orders"))
     conditions += ["rest"] if more else []
     conditions += [f"{p.name} is not _d_{p.name}" for p in folded]
     conditions += [
@@ -660,7 +660,7 @@ def pointwise_inplace(op):
 def _direct_inplace(op, routes, name):
     calls = calls_of(op)
     target, other, *rest = [p.name for p in op.params]
-    more = bool(op.options.get("old_order"))
+    more = bool(op.options.get("old_orders"))
     star = "*rest, " if more else "*, "
     signature = f"{target}, {other}" + "".join(
         f", {star if k == 0 else ''}{n}=_d_{n}" for k, n in enumerate(rest)

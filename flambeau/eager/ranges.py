@@ -250,12 +250,31 @@ def linspace(
             name = "linspace_" + t._layout.dtype.code
             t = _count_into(t, name, "ffi", float(start), float(end), steps)
             return finish(t, True) if requires_grad else t
+    if _are_hidden(start, end):
+        return _linspace_of_tensors(start, end, steps, dtype)
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
     if _keeps_shape(out, steps) and out.dtype is dtype:
         return _reshaped_into(out, linspace(start, end, steps, dtype=dtype, device=out.device))
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
     out = None if out is None else into(out, plan.shape, dtype, plan.device)
     return finish(linspace_into(start, end, plan, out), requires_grad)
+
+
+def _are_hidden(*values):
+    """Is one of them a tensor inside of a transform, whose number is not told?"""
+    kinds = [type(x) for x in values if isinstance(x, Tensor) and type(x) is not Tensor]
+    return any(kind.__module__.startswith("flambeau.transforms") for kind in kinds)
+
+
+def _linspace_of_tensors(start, end, steps, dtype):
+    """The same by ops on tensors, whose numbers transforms such as vmap do not tell."""
+    integer(steps, "linspace", "steps", 3)
+    dtype = dtype or _dtype.default_dtype()
+    places = arange(steps, dtype=dtype)
+    step = (end - start) / max(steps - 1, 1)
+    # from both ends, so that both are met
+    below = places < max(steps // 2, 1)
+    return (start + step * places).where(below, end - step * (steps - 1 - places)).to(dtype)
 
 
 def _ends(name, start, end, steps, dtype, out):
@@ -370,6 +389,8 @@ def logspace(
     requires_grad=False, pin_memory=False,
 ):  # fmt: skip
     """base to the power of evenly spaced exponents."""
+    if _are_hidden(start, end):
+        return float(base) ** _linspace_of_tensors(start, end, steps, dtype)
     start, end, dtype = _ends("logspace", start, end, steps, dtype, out)
     wide = dtype if dtype.category >= _dtype.FLOATING else _dtype.float64
     exponents = linspace_into(start, end, new_layout(Size((steps,)), wide, device, "logspace"))

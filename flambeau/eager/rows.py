@@ -139,6 +139,11 @@ def chunks_of(count, per_chunk):
     return chunks
 
 
+def share_of(device, count, least=1):
+    """Items of a chunk: so many on the host, as few as may be where a chunk is a thread's."""
+    return count if device.runtime.is_host else min(count, least)
+
+
 def blocks(n, least, most=64):
     """(blocks, length of a block): at least `least` long, at most `most` of them."""
     length = max(least, -(-n // most))

@@ -31,6 +31,8 @@ from flambeau.eager.overlaps import check_overlap
 from flambeau.ops.indexing import check_fits
 from flambeau.ops.table import TABLE
 
+_LAST = 2**63 - 1  # the largest step
+
 SCALARS = (bool, int, float, complex)
 
 
@@ -109,7 +111,7 @@ def _basic(layout, items):
                 steps.append(stride)
             elif step > 0:
                 sizes.append((stop - start + step - 1) // step if stop > start else 0)
-                steps.append(stride * step)
+                steps.append(min(stride * step, _LAST))  # nothing is there to step to, if so
             else:
                 _bad_step(item)
             # an empty slice starts where it says, as long as that is inside
@@ -300,7 +302,7 @@ def _slice(input, dim, item):
     start, stop, step = item.indices(size)
     if start == 0 and stop == size and step == 1:
         return input
-    return function("slice")(input, dim, start, max(start, stop), step)
+    return function("slice")(input, dim, start, max(start, stop), min(step, _LAST))
 
 
 def get_item(self, key):

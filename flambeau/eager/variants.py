@@ -575,7 +575,7 @@ class Variant:
             lines = [
                 f"s{k} = new(SavedInput)",
                 f"s{k}.tensor = {name}",
-                f"s{k}.version = {name}._storage.version",
+                f"s{k}.version = +{name}._storage.version",
             ]
         else:
             o = f"out{number}"

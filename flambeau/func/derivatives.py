@@ -10,9 +10,10 @@ from typing import Any
 
 from flambeau import autograd
 from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import enable_grad, modes
+from flambeau.autograd.grad_mode import inference_mode, modes
 from flambeau.eager import creation
 from flambeau.ops.table import public
+from flambeau.storage import is_uncounted
 from flambeau.transforms import levels
 from flambeau.transforms import rules as rules
 from flambeau.transforms.duals import DualLevel, checked_tangent
@@ -28,6 +29,9 @@ def fresh(x: Any) -> Any:
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
     if x.dtype.category < 2:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    if is_uncounted(x._storage):
+        with inference_mode(False):
+            x = x.clone()
     level = levels.innermost()
     if level is None:
         if x._requires_grad and modes.grad:
@@ -172,7 +176,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
         leaves, tree = tree_flatten([args[k] for k in places])
         outside = modes.grad
         inputs = [fresh(x) for x in leaves]
-        with enable_grad():
+        with inference_mode(False):  # records, wherever we are
             given = replaced(args, places, tree_unflatten(inputs, tree))
             output, aux = split_aux(func(*given, **kwargs), has_aux, title)
             _check_scalar(output, title)
@@ -285,7 +289,7 @@ def taped(func: Callable, primals: tuple, has_aux: bool, title: str) -> Any:
     leaves, tree = tree_flatten(list(primals))
     outside = modes.grad
     inputs = [fresh(x) for x in leaves]
-    with enable_grad():
+    with inference_mode(False):  # records, wherever we are
         result, aux = split_aux(func(*tree_unflatten(inputs, tree)), has_aux, title)
     outs, out_tree = tree_flatten(result)
     check_tensors(outs, f"{title}: expected f(*primals) to return only tensors")
@@ -374,7 +378,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     outs, tree, pull, _ = taped(func, primals, False, "linearize(f, *primals)")
     leaves, spec = tree_flatten(primals)
     seeds = [fresh(creation.zeros_like(o.detach())) for o in outs]
-    with enable_grad():
+    with inference_mode(False):  # records, wherever we are
         backs = pulled(outs, pull.inputs, seeds, True, True)
 
     def push(*tangents: Any) -> Any:

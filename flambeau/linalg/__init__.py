@@ -4,9 +4,13 @@ A thin namespace over the op table: `vector_norm` is the row `linalg_vector_norm
 row that names this namespace. Names are looked up when first touched.
 """
 
+import flambeau as _flambeau
 from flambeau.eager.methods import function as _function
 from flambeau.errors import LinAlgError as LinAlgError
 from flambeau.ops.table import TABLE as _TABLE
+
+# the array API standard has these here as well, PyTorch only in its front door
+_STANDARD = ("matrix_transpose", "outer", "tensordot", "trace")
 
 
 def _row(name):
@@ -16,6 +20,8 @@ def _row(name):
 
 
 def __getattr__(name):
+    if name in _STANDARD:
+        return getattr(_flambeau, name)
     row = _row(name)
     if row is None:
         raise AttributeError(f"module 'flambeau.linalg' has no attribute '{name}'")

@@ -8,6 +8,7 @@ from flambeau import _device
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
+from flambeau._tensor.gradients import check_may_require
 from flambeau.interposing.overriding import SPEAKS, disabled, has_dispatch, roles
 
 
@@ -22,6 +23,7 @@ class _Marked(type(Tensor)):  # type: ignore[misc]
 
 
 def _alias(cls, data, requires_grad):
+    check_may_require(data, requires_grad)
     out = make_tensor(data._layout, data._storage, data._offset, cls)
     out._requires_grad = requires_grad
     return out

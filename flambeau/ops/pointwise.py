@@ -75,7 +75,7 @@ def _no_bool_operand(op, operands):
     dtypes=refuses("add_stub", "wide"),
     check=_check_alpha,
     settled=True,
-    old_order=("input", "alpha", "other"),
+    old_orders=(("input", "alpha", "other"),),
     first_scalar=True,
     number_pairs=True,
     grad=dict(input=lambda g: g, other=lambda g, alpha: scaled(g, m.conj(alpha))),
@@ -92,7 +92,7 @@ def add(input, other, *, alpha: Scalar = 1):
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
     settled=True,
-    old_order=("input", "alpha", "other"),
+    old_orders=(("input", "alpha", "other"),),
     aliases="subtract",
     first_scalar=True,
     number_pairs=True,
@@ -108,7 +108,7 @@ def sub(input, other, *, alpha: Scalar = 1):
     dtypes=every(_no_bool_operand, refuses("add_stub", "wide")),
     check=_check_alpha,
     settled=True,
-    old_order=("input", "other", "alpha"),
+    old_orders=(("input", "other", "alpha"),),
     variants="function",
     node=lambda tensors, _: f"RsubBackward{2 - len(tensors)}",
     grad=dict(input=lambda g, alpha: -scaled(g, m.conj(alpha)), other=lambda g: g),
@@ -137,7 +137,7 @@ def mul(input, other):
 @pointwise(
     dtype=promoted,
     dtypes=refuses("addcmul_cpu_out", "bool wide"),
-    old_order=("input", "value", "tensor1", "tensor2"),
+    old_orders=(("input", "value", "tensor1", "tensor2"),),
     numbers=False,
     grad=dict(
         input=lambda g: g,
@@ -165,7 +165,7 @@ def _no_integer_division(op, operands):
 @pointwise(
     dtype=promoted,
     dtypes=_no_integer_division,
-    old_order=("input", "value", "tensor1", "tensor2"),
+    old_orders=(("input", "value", "tensor1", "tensor2"),),
     numbers=False,
     grad=dict(
         input=lambda g: g,

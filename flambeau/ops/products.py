@@ -21,6 +21,15 @@ _PLAIN = "function method out"
 _ALL = "function method inplace out"
 
 
+def _factors_first(first, second):
+    """addmm(beta, input, alpha, mat1, mat2), from before factors had names; methods: self first."""
+    return tuple(
+        order
+        for start in (("beta", "input", "alpha"), ("beta", "input"))
+        for order in ((*start, first, second), ("input", *start[:1], *start[2:], first, second))
+    )
+
+
 def _adjoint(t):
     return m.conj(t.transpose(-2, -1))
 
@@ -129,6 +138,7 @@ def outer(input, vec2):
     linear="input mat1, input mat2",
     variants=_ALL,
     exact_out=True,
+    old_orders=_factors_first("mat1", "mat2"),
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         mat1=lambda g, mat2, mat1_layout, alpha: _scaled(_to_left(g, mat2, mat1_layout), alpha),
@@ -144,6 +154,7 @@ def addmm(input, mat1, mat2, *, beta: Scalar = 1, alpha: Scalar = 1):
     linear="input batch1, input batch2",
     variants=_ALL,
     exact_out=True,
+    old_orders=_factors_first("batch1", "batch2"),
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         batch1=lambda g, batch2, alpha: _scaled(g.bmm(_adjoint(batch2)), alpha),
@@ -164,6 +175,7 @@ def _repeated(g, batch):
     variants=_ALL,
     exact_out="self and mat2 must have the same dtype, but got {got.scalar_name} and "
     "{wanted.scalar_name}",
+    old_orders=_factors_first("batch1", "batch2"),
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         batch1=lambda g, batch2, alpha: _scaled(_repeated(g, batch2).bmm(_adjoint(batch2)), alpha),
@@ -179,6 +191,7 @@ def addbmm(input, batch1, batch2, *, beta: Scalar = 1, alpha: Scalar = 1):
     linear="input mat, input vec",
     variants=_ALL,
     exact_out=True,
+    old_orders=_factors_first("mat", "vec"),
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         mat=lambda g, vec, alpha: _scaled(g.outer(m.conj(vec)), alpha),
@@ -203,6 +216,7 @@ def _check_factor(value, name, *tensors):
 
 @composite(
     variants=_ALL,
+    old_orders=_factors_first("vec1", "vec2"),
     grad=dict(
         input=lambda g, beta: _scaled(g, beta),
         vec1=lambda g, vec2, alpha: _scaled(g.mv(m.conj(vec2).to(g.dtype)), alpha),

@@ -268,7 +268,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "number_pairs": bool,  # may numbers stand for all tensors? add(1, 2)
         "numbers": bool,  # may numbers stand for tensors?
         "numbers_for": tuple,  # for which of them, if not for all
-        "old_order": tuple,  # of arguments that all come without names, the second a number
+        "old_orders": tuple,  # of arguments that all come without names, numbers among them
         "overlapping": bool,  # may it write an element twice, in place?
         "overload": Function,
         "prepare": Function,
@@ -282,6 +282,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "out_dtype": bool,  # is the result computed in the dtype of out=?
         "numbers": bool,
         "numbers_for": tuple,
+        "old_orders": tuple,
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {
@@ -290,6 +291,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "exact_out": EXACT,
         "lone_list": bool,  # may one list stand for all of varargs?
         "numbers": bool,
+        "old_orders": tuple,
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,
     },

@@ -355,7 +355,7 @@ def _back_of_back(op, primals, tangents, outs):
     places = [
         k for k, o in enumerate(outs[:smooth]) if isinstance(o, Tensor) and o.dtype.category >= 2
     ]
-    with autograd.enable_grad():
+    with autograd.inference_mode(False):  # records, wherever we are
         seeds = [_zeros(outs[k].detach()).requires_grad_() for k in places]
         grads: list = [None] * len(outs)
         for k, seed in zip(places, seeds):

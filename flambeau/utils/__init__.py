@@ -15,6 +15,8 @@ _MODULES = {
     "tensorboard",
     "training_state",
     "module_tracker",
+    "benchmark",
+    "collect_env",
 }
 
 

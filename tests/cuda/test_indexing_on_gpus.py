@@ -143,6 +143,35 @@ def test_what_is_not_finite_is_added_like_numbers(exact, request):
     torch.testing.assert_close(found, wanted, equal_nan=True, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(3,), (4097,), (70, 300), (3, 17, 1001), (40003,), ()])
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 1.0])
+def test_masks(shape, share):
+    torch.manual_seed(0)
+    x, mask = torch.randn(shape), torch.rand(shape) < share
+    y = torch.randn(max(x.numel(), 1))
+    for dtype in ("bool", "float32", "int64", "uint8"):
+        check(lambda t: t.nonzero(), mask.to(getattr(torch, dtype)))
+    check(lambda x, m: x[m], x, mask)
+    check(lambda x, m, y: x.masked_scatter(m, y), x, mask, y)
+    if len(shape) == 1:  # where nothing is aligned
+        check(lambda x, m: x[1:][m[1:]], x, mask)
+
+
+def test_copies_take_no_more_memory_than_their_result():
+    x = torch.randn(1 << 20)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    there = x.to("cuda")
+    assert torch.cuda.max_memory_allocated() - before < 1.1 * x.nbytes
+    for given in (x.view(1024, -1).t(), x.double(), x[::3], x.view(2, 4, 131072).transpose(0, 1)):
+        for place in ("cuda", "cpu"):
+            copy = given.cuda().to(place)
+            assert torch.equal(copy.cpu(), given) and copy.stride() == given.cuda().stride()
+    wide = torch.zeros(3, 4, device="cuda")
+    wide.copy_(torch.arange(4))
+    assert wide.cpu().tolist() == [[0, 1, 2, 3]] * 3 and there.device.type == "cuda"
+
+
 MIXED = """
 x[near]
 x[near > 0]

@@ -68,6 +68,22 @@ def test_scans(name, dtype):
             check_same(lambda t, d=dim: getattr(t, name)(d), x, tolerance=tolerance, grad=False)
 
 
+@pytest.mark.parametrize("rows, length", [(1, 1 << 14), (3, 300_001), (1, 2048 * 64 * 3 + 5)])
+@pytest.mark.parametrize("name", ["cumsum", "cummax", "logcumsumexp"])
+def test_long_scans_have_the_same_bits_each_time(name, rows, length):
+    """Tiles wait for each other, in whatever order they run."""
+    torch.manual_seed(0)
+    x = torch.randn(rows, length)
+    x[:, ::1000] = 2.5  # ties
+    there = x.cuda()
+    found = [getattr(there, name)(1) for _ in range(4)]
+    wanted = getattr(x, name)(1)
+    if name == "cummax":
+        found, wanted = [torch.stack([v, i.float()]) for v, i in found], torch.stack([*wanted])
+    assert all(torch.equal(found[0], f) for f in found[1:])
+    torch.testing.assert_close(found[0].cpu(), wanted, rtol=1e-5, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["cummax", "cummin", "logcumsumexp", "cumsum"])
 def test_scans_of_what_is_no_number(name):
     inf, nan = math.inf, math.nan

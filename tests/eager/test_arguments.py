@@ -1,5 +1,8 @@
 """Arguments that PyTorch's parser refuses: exception and first words are PyTorch's."""
 
+import subprocess
+import sys
+
 import pytest
 
 import flambeau
@@ -153,3 +156,49 @@ def test_factors_may_come_second_without_a_name(name):
     assert flambeau.equal(getattr(a.clone(), name + "_")(0.5, b, c), wanted)
     with pytest.raises(TypeError):
         getattr(flambeau, name)(a, b, 0.5, c)
+
+
+MATRIX = ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+PRODUCTS = {
+    "addmm": ([[1.0, 2.0], [3.0, 4.0]], *MATRIX),
+    "addmv": ([1.0, 2.0], MATRIX[0], [1.0, 2.0, 3.0]),
+    "addr": (MATRIX[0], [1.0, 2.0], [1.0, 2.0, 3.0]),
+    "baddbmm": ([[[1.0, 2.0], [3.0, 4.0]]], [MATRIX[0]], [MATRIX[1]]),
+    "addbmm": ([[1.0, 2.0], [3.0, 4.0]], [MATRIX[0]] * 2, [MATRIX[1]] * 2),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_factors_of_products_may_come_first_without_a_name(name):
+    """addmm(beta, input, alpha, mat1, mat2), as programs of PyTorch 1.4 have it."""
+    input, a, b = map(flambeau.tensor, PRODUCTS[name])
+    function = getattr(flambeau, name)
+    both, one = function(input, a, b, beta=2, alpha=3), function(input, a, b, beta=2)
+    assert flambeau.equal(function(2, input, 3, a, b), both)
+    assert flambeau.equal(function(2, input, a, b), one)
+    assert flambeau.equal(function(2, input, 3, a, b, out=flambeau.empty_like(input)), both)
+    assert flambeau.equal(getattr(input, name)(2, 3, a, b), both)
+    assert flambeau.equal(getattr(input, name)(2, a, b), one)
+    assert flambeau.equal(getattr(input.clone(), name + "_")(2, 3, a, b), both)
+    with pytest.raises(TypeError):
+        function(input, a, 2, b)
+
+
+def test_old_orders_are_deprecated_once():
+    code = (
+        "import warnings, flambeau as f; a = f.ones(2, 2); warnings.simplefilter('always')\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    f.addmm(2, a, 3, a, a); a.addmm(2, a, a); a.add(2, a)\n"
+        "print(len(seen), seen[0].category.__name__, str(seen[0].message).splitlines()[:2])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    count, kind, _ = done.stdout.split(maxsplit=2)
+    assert (count, kind) == ("1", "UserWarning"), done.stderr
+    assert "This overload of addmm is deprecated:" in done.stdout
+    assert "addmm(Number beta, Tensor input, Number alpha, Tensor mat1, Tensor" in done.stdout
+
+
+def test_steps_beyond_64_bits_reach_nothing_else():
+    x = flambeau.arange(10)
+    assert x[1 :: 2**64].tolist() == [1] and x[:: 10**30].tolist() == [0]
+    assert flambeau.ones(2, 3)[:, 0 : 3 : 2**63].shape == (2, 1)

@@ -42,6 +42,15 @@ def below(fn, a, b):
     return fn.pure(f"udiv {a}, {b.name}", I32)
 
 
+def strided(fn, a, stride):
+    """The same for strides, most of which are 1 or 2: a GPU divides by some twenty instructions."""
+
+    def others():
+        return fn.if_else(stride == 2, lambda: a >> 1, lambda: below(fn, a, stride))
+
+    return fn.if_else(stride == 1, lambda: a, others)
+
+
 class Pool(host.Pool):
     """A pooling kernel; `last`: do channels come last? columns: (taps, stride) along a row, where
     they are known.
@@ -88,8 +97,8 @@ class Pool(host.Pool):
             return i * out / n, ((i + 1) * out + (n - 1)) / n
         stride, at = self.strides[dim], i + self.paddings[dim]
         reach = fn.max(at - (self.taps[dim] - 1) * self.steps[dim], 0)
-        low = fn.min((reach + (stride - 1)) / stride, out)
-        return low, fn.max(low, fn.min(at / stride + 1, out))
+        low = fn.min(strided(fn, reach + (stride - 1), stride), out)
+        return low, fn.max(low, fn.min(strided(fn, at, stride) + 1, out))
 
     def image_at(self, n, step, place, channel):
         """The number of an element: of an image, and of a place in it."""

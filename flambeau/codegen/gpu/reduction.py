@@ -6,6 +6,7 @@ take neighbouring columns, eight of them share a column, and their states are jo
 memory. What a row computes is never told apart from what it computes on the host.
 """
 
+from flambeau.codegen import scalar
 from flambeau.codegen.gpu.pointwise import LINE, divided
 from flambeau.codegen.gpu.teams import GROUP, Team, groups_of, stored
 from flambeau.codegen.llvm_cpu import module_text
@@ -343,9 +344,23 @@ class JoinKernel(ColumnKernel, host.JoinProgram):
     across, down = 8, 32
 
 
+def _narrow(r):
+    """Variances of float32: a thread adds its few distances from an element up in float32, so that
+    it loads whole vectors; all that is joined is joined in double, as on the host.
+    """
+    if r.input != "f32" or r.state != ("f64",) * 4 or r.wide is not None or r.indexed:
+        return r
+
+    def short(function):
+        return lambda *given: tuple(scalar.cast(v, "f32") for v in function(*given))
+
+    start, step, join = (short(f) for f in (r.start, r.step, r.join))
+    return r._replace(state=("f32",) * 4, start=start, step=step, join=join, wide=r)
+
+
 def build_rows(r, shape):
     """Both texts of a reduction along rows."""
-    program = RowKernel(r, Shape(*shape))
+    program = RowKernel(_narrow(r), Shape(*shape))
     if shape[:5] == (0, 0, "c", "elements", "results"):
         program.describe = host._describe_whole
     return program.text()
@@ -353,7 +368,7 @@ def build_rows(r, shape):
 
 def build_columns(r, shape, out_access):
     """Both texts of a reduction down columns."""
-    return ColumnKernel(r, Shape(*shape)).text()
+    return ColumnKernel(_narrow(r), Shape(*shape)).text()
 
 
 def build_join(r, shape, out_access):

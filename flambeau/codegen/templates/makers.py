@@ -10,7 +10,7 @@ HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
 DIMS = 12  # of tensors, and items between brackets; beyond that Python counts
 CONSTANTS = (
     "Layout Size sorts pools worked_out complete Tensor Storage Pool "
-    "new_tensor View plain no_grad host dim keepdim"
+    "new_tensor View plain no_grad host dim keepdim inside beginning version view_kind"
 ).split()
 
 

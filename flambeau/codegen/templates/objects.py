@@ -58,6 +58,16 @@ def _fields(m, made, layout, storage, offset):
     m.put(made, "Tensor", "_output_nr", m.number(0))
 
 
+def _begins_with(m, name, usual):
+    """What something new begins with: the usual value, if no thread is in inference mode."""
+    found = m.fn.var(usual)
+    with m.fn.when(m.fn.call("PyList_Size", I64, m.constant("inside"), pure=False) != 0):
+        m.let_go(usual)
+        asked = m.constant("beginning"), m.constant(name)
+        found.set(m.fn.call("PyObject_GetAttr", PTR, *asked, pure=False))
+    return found.get()
+
+
 def _fresh(m, layout):
     """A tensor over memory from the layout's pool."""
     fn, pool = m.fn, m.get(layout, "Layout", "pool")
@@ -72,7 +82,7 @@ def _fresh(m, layout):
     storage = m.new(m.constant("Storage"), pointer)
     m.put(storage, "Storage", "pointer", pointer)
     m.keep(storage, "Storage", "give", m.get(pool, "Pool", "give"))
-    m.put(storage, "Storage", "version", m.number(0))
+    m.put(storage, "Storage", "version", _begins_with(m, "version", m.number(0)))
     m.keep(storage, "Storage", "nbytes", m.get(layout, "Layout", "nbytes"))
     made = m.new(m.constant("Tensor"), storage)
     _fields(m, made, layout, storage, m.number(0))
@@ -83,7 +93,8 @@ def _fresh(m, layout):
 
 def _share(m, input, layout, offset, recording):
     """A tensor over the memory of input, without history; the offset is given away."""
-    fn, plain, silent = m.fn, m.constant("plain"), m.constant("no_grad")
+    fn, plain = m.fn, m.constant("plain")
+    silent = _begins_with(m, "view_kind", m.own_reference(m.constant("no_grad")))
     view = m.new(m.constant("View"), offset)
     made = m.new(m.constant("Tensor"), view, offset)
     storage = m.get(input, "Tensor", "_storage")
@@ -104,6 +115,7 @@ def _share(m, input, layout, offset, recording):
         m.keep(view, "View", "kind", fn.select((kind != plain) | records, kind, silent))
 
     fn.if_else(above == m.none, of_base, of_view)
+    m.let_go(silent)
     fn.ret(made)
 
 
