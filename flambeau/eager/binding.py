@@ -84,11 +84,13 @@ def bind(op, args, kwargs):
 
 
 def _is_old(op, order, args):
-    """Are numbers where this order has numbers, and nowhere else?"""
+    """Are numbers where this order has numbers? Elsewhere only pointwise rows take them, too."""
     numbers = {p.name for p in op.params if p.keyword_only}
-    numbers |= {"other"} if op.name == "rsub" else set()  # of a number, in the old order
     return all(
-        (as_number(value) is not None) == (name in numbers) for name, value in zip(order, args)
+        as_number(value) is not None
+        if name in numbers
+        else isinstance(value, Tensor) or op.kind == "pointwise"
+        for name, value in zip(order, args)
     )
 
 
