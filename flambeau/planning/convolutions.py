@@ -395,9 +395,11 @@ def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows, few, thread
     """(pixels of a block, vectors of it, rows of a part, groups of a chunk, are weights used once?,
     chunks of a block). lattices: depth, height, width and base of each; threads: 0 for few of them.
     """
-    largest = 0
+    largest = total = 0
     for k in range(0, len(lattices), 4):
-        largest = max(largest, n * lattices[k] * lattices[k + 1] * lattices[k + 2])
+        pixels = n * lattices[k] * lattices[k + 1] * lattices[k + 2]
+        total += pixels
+        largest = max(largest, pixels)
     block = most if largest > most else up(largest, 3 * width)
     # small groups share a chunk; tall products of few pixels are cut by rows
     together = sharing = 1
@@ -406,7 +408,8 @@ def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows, few, thread
         sharing = -(-groups // together)
     parts = 1
     if threads:
-        vectors, parts = alike(-(-largest // width), most // width, rows, few, threads, sharing)
+        times = sharing * -(-total // max(1, largest))
+        vectors, parts = alike(-(-largest // width), most // width, rows, few, threads, times)
         block = vectors * width
     chunks = lines = 0
     for k in range(0, len(lattices), 4):

@@ -229,7 +229,7 @@ def _groups(mode, panels, strips, m, n, k, batch, threads):
     grain = GRAIN
     if threads > MANY:
         most = 2 * threads
-        grain = GRAIN // 4
+        grain = GRAIN // 4 if m * n * k < GRAIN else GRAIN // 8
     wanted = m * n * k // grain
     if m <= 4:  # reading B is the work
         wanted = k * n // (grain // 4)
