@@ -503,9 +503,9 @@ def test_vjp_under_vmap(x):
 def test_ranges_between_bounds_of_samples(x):
     low, high = x[:, 0], x[:, 1]
     wanted = torch.stack([torch.linspace(a.item(), b.item(), 5) for a, b in zip(low, high)])
-    close(vmap(lambda a, b: torch.linspace(a, b, 5))(low, high), wanted)
-    close(vmap(lambda a, b: torch.logspace(a, b, 5, 2.0))(low, high), 2.0**wanted)
-    close(vmap(lambda a: torch.linspace(a, 3, 1))(low), low[:, None])
+    close(vmap(lambda a, b: torch.linspace(a, b, 5))(low, high), wanted, 1e-6)
+    close(vmap(lambda a, b: torch.logspace(a, b, 5, 2.0))(low, high), 2.0**wanted, 1e-6)
+    close(vmap(lambda a: torch.linspace(a, 3, 1))(low), low[:, None], 1e-6)
 
 
 def test_masked_medians_of_samples(x):
