@@ -10,6 +10,7 @@ from flambeau import compiler
 from flambeau._dynamo import config, marks, surroundings
 from flambeau._dynamo.backends import lookup_backend
 from flambeau._dynamo.settings import Settings, generations
+from flambeau._dynamo.steps import is_optimizer
 from flambeau._dynamo.utils import counters
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.registry import Registry
@@ -97,6 +98,8 @@ def _compiled_function(settings, function):
         run = settings.run_function
     elif isinstance(function, types.MethodType):
         run = settings.run_method
+        if is_optimizer(function.__self__) and function.__name__ == "step":
+            target, run = _stepping(function.__self__), settings.run_function
     elif isinstance(inspect.getattr_static(type(function), "__call__"), types.FunctionType):
         target, run = function.__call__, settings.run_method
     else:
@@ -112,6 +115,15 @@ def _compiled_function(settings, function):
     if isinstance(function, types.FunctionType):
         marks.compiled_from(compiled, function)
     return compiled
+
+
+def _stepping(optimizer):
+    """A function with a text that makes a step, however its class and schedulers do that."""
+
+    def step(closure=None):
+        return optimizer.step() if closure is None else optimizer.step(closure)
+
+    return step
 
 
 def _calling(function):

@@ -9,7 +9,7 @@ from flambeau.fx.node import Node
 def graph_key(graph: Graph, attributes: dict[str, Any]) -> tuple | None:
     """Equal for graphs that do the same with their inputs; None if that cannot be told."""
     numbers: dict[Node, int] = {}
-    rows: list[tuple] = [(name, id(held)) for name, held in attributes.items()]
+    rows: list[tuple] = [(name, id(held), _parameters(held)) for name, held in attributes.items()]
     for number, node in enumerate(graph.nodes):
         numbers[node] = number
         target = None if node.op == "placeholder" else node.target
@@ -20,6 +20,12 @@ def graph_key(graph: Graph, attributes: dict[str, Any]) -> tuple | None:
     except TypeError:
         return None
     return key
+
+
+def _parameters(held: Any) -> tuple:
+    """The parameters of an optimizer: with others it does other things to gradients."""
+    groups = getattr(held, "param_groups", ())
+    return tuple(id(p) for group in groups for p in group["params"])
 
 
 def _frozen(value: Any, numbers: dict[Node, int]) -> Any:

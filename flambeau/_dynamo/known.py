@@ -18,6 +18,7 @@ from typing import Any
 import flambeau
 from flambeau import _device, _dtype
 from flambeau._dynamo.exc import Break
+from flambeau._dynamo.steps import ParametersOf
 from flambeau._dynamo.values import (
     BoundMethod,
     GradSwitch,
@@ -36,6 +37,8 @@ from flambeau._tensor import Tensor, questions
 from flambeau.autograd import grad_mode
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import methods
+from flambeau.nn.modules.module import Module
+from flambeau.nn.utils.clip_grad import clip_grad_norm_
 
 KNOWN: dict[Any, Callable] = {}
 PURE = frozenset(
@@ -508,6 +511,25 @@ def _broadcast_shapes(reader, *shapes):
     if holds_symbols(shapes):
         raise Break("broadcast_shapes of tensors")
     return flambeau.broadcast_shapes(*shapes)
+
+
+@known(Module.parameters)
+def _parameters(reader, owner, recurse=True):
+    if not isinstance(owner, Outside) or not isinstance(recurse, bool):
+        raise Break("the parameters of a module that the program makes")
+    return ParametersOf(owner, recurse)
+
+
+@known(Module.zero_grad)
+def _module_zero_grad(reader, owner, set_to_none=True):
+    if not isinstance(owner, Outside):
+        raise Break("zero_grad of a module that the program makes")
+    return reader.record_module_zero_grad(owner, set_to_none)
+
+
+@known(clip_grad_norm_)
+def _clip_grad_norm(reader, *args, **kwargs):
+    return reader.record_clip(*args, **kwargs)
 
 
 @known(Tensor)

@@ -83,7 +83,7 @@ def _window(layout):
     )
 
 
-_WINDOWS = Plans(_window, by_default=False)
+_WINDOWS = Plans(_window, by_default=False, cuts=False)
 
 
 def dtype_of_array(array):
@@ -124,7 +124,7 @@ def _array_layout(key):
     return make_layout(Size(shape), tuple([s // dtype.itemsize for s in strides]), dtype, cpu)
 
 
-_LAYOUTS = Plans(_array_layout, by_default=False)
+_LAYOUTS = Plans(_array_layout, by_default=False, cuts=False)
 ARRAY_TYPES: set = set()  # NumPy's class of arrays, once it has been met
 
 

@@ -210,6 +210,7 @@ def add_entry(
     last=None,
     describe=None,
     answers=False,
+    in_order=False,
 ):
     """Write the CPython builtin that launches `body`; kinds has a letter per argument.
 
@@ -217,7 +218,7 @@ def add_entry(
     spare: words after the status that chunks may leave results in; last: a function of the block
     that is called once all chunks are done; describe(fn, block, number) may write a description of
     its own, where number() reads a last argument beyond those of kinds. answers: is the status a
-    result, and not a complaint, which may come later?
+    result, and not a complaint, which may come later? in_order: do chunks wait for earlier ones?
     """
     if current().gpu:
         from flambeau.codegen.llvm_gpu import add_launch  # which is written over this module
@@ -234,7 +235,7 @@ def add_entry(
     if describe is not None:
         describe(fn, block, last_number(fn, args, given))
     chunks = fn.load(fn.load(block, PTR), I64, 8)
-    run_chunks(fn, body, block, chunks)
+    run_chunks(fn, body, block, chunks, in_order)
     if last is not None:
         fn.line(f"call void @{last}({block})")
     bad = fn.load(status, I64, 8)
@@ -283,8 +284,9 @@ def unpack(fn, kinds, args, given, block):
         fn.open(fine)
 
 
-def run_chunks(fn, body, block, chunks):
+def run_chunks(fn, body, block, chunks, in_order=False):
     """One chunk here and now; more through the pool, with the GIL released meanwhile."""
+    name = "flambeau_pool_run_in_order" if in_order else "flambeau_pool_run"
     zero = V(fn, I64, "0")
 
     def here():
@@ -293,7 +295,7 @@ def run_chunks(fn, body, block, chunks):
 
     def pool():
         state = fn.call("PyEval_SaveThread", PTR, pure=False)
-        fn.call("flambeau_pool_run", "void", V(fn, PTR, f"@{body}"), block, chunks)
+        fn.call(name, "void", V(fn, PTR, f"@{body}"), block, chunks)
         fn.call("PyEval_RestoreThread", "void", state)
 
     fn.if_else(chunks <= 1, here, pool)

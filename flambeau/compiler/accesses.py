@@ -86,6 +86,10 @@ READS: dict = {
     "sampling:build_uniform": (),
     "scans:build_scan_columns": _scan,
     "scans:build_scan_rows": _scan,
+    "updates:build_norm": (),
+    "updates:build_norm_total": (1,),
+    "updates:build_scaled": (1,),
+    "updating:_build": (),
 }
 
 

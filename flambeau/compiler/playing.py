@@ -9,7 +9,7 @@ memory with everything else.
 import itertools
 import linecache
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau import autograd
 from flambeau._tensor import empty_like_layout, make_tensor
@@ -94,17 +94,48 @@ class Backward:
         self.used |= {place.base for place in self.memory.found if place is not None}
 
 
+class Parts(NamedTuple):
+    """What the tapes of an entry are made of, for those who make a longer one of both.
+
+    leaves: which argument a result is, or None; wants: arguments that want gradients, whose layouts
+    are `grads` (None: there is no gradient); seeds: layouts of the gradients of results.
+    """
+
+    forward: Any
+    memory: Memory
+    outs: list
+    leaves: list
+    spent: list
+    wants: tuple
+    backward: Any
+    own: Memory
+    grads: list
+    seeds: list
+
+
+def _number(leaves, out):
+    return next((k for k, t in enumerate(leaves) if t is out), None)
+
+
 class Entry:
     """Tapes for one set of layouts, and the generated function that plays them."""
 
-    def __init__(self, plain, run, leaves, outs, wants, written, backward, kept=None):
+    def __init__(self, plain, run, leaves, outs, wants, written, backward, kept=None, spent=None):
         self.written = written
         memory = Memory(run, outs, apart=True)
+        self.parts: Parts | None = None
+        if spent is not None and backward is not None:
+            layouts = [None if g is None else g._layout for g in backward.found]
+            backward.run.result = None
+            self.parts = Parts(
+                run, memory, [o._layout for o in outs], [_number(leaves, o) for o in outs], spent,
+                wants, backward.run, backward.memory, layouts, backward.layouts,
+            )  # fmt: skip
         self.tape = run.tape([*memory.whole, *memory.alone], memory.places)
         self.text = _Text(plain, leaves, outs, memory, self.tape, written, kept)
         if backward is not None:
             again = None if written or run.draws() else plain
-            self.text.record(wants, Way(again, wants, outs, memory, backward))
+            self.text.record(wants, Way(again, wants, outs, memory, backward), spent or ())
         self.play = self.text.function("play")
 
     def front(self, key, slow):
@@ -213,7 +244,7 @@ class _Text:
             return f"make({layout}, a{which}._storage, {place.offset})"
         return f"make({layout}, rest._storage, {self.memory.places[which] + place.offset})"
 
-    def record(self, wants, way):
+    def record(self, wants, way, spent=()):
         """Lines that make the node: where gradients go, what the way back needs, its versions."""
         edges = "".join(f"edge_of(x{k}), " for k, wanted in enumerate(wants) if wanted)
         inputs = [f"x{k}" for k in way.inputs]
@@ -233,6 +264,9 @@ class _Text:
             self.lines.append(f"o{root}._grad_fn = node")
             self.lines.append(f"o{root}._output_nr = {k}")
             self.lines.append(f"o{root}._requires_grad = True")
+        for k in spent:
+            self.lines.append(f"o{k}._grad_fn = node")
+            self.lines.append(f"o{k}._requires_grad = True")
 
     def function(self, name, head=()):
         results = _tuple(f"o{k}" for k in range(self.count))

@@ -21,6 +21,7 @@ from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, make_tensor
 from flambeau.amp.autocast_mode import CAST, preserved_autocast, set_autocast_enabled
 from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.node import Node, edge_of
 from flambeau.compiler import playing, recording
 from flambeau.compiler.accesses import only_read, surely_writes
 from flambeau.compiler.again import Again
@@ -42,9 +43,9 @@ def compile_graph(gm: fx.GraphModule, inputs: Any, options: dict | None = None) 
     return step_program(gm, program_of) or program_of(gm, len(inputs))
 
 
-def program_of(gm: fx.GraphModule, count: int) -> "Program":
-    """The program of a graph without steps in it."""
-    return Program(gm.forward, count, holds_ops_only(gm))
+def program_of(gm: fx.GraphModule, count: int, root: int | None = None) -> "Program":
+    """The program of a graph without steps in it. root: see `Program`."""
+    return Program(gm.forward, count, holds_ops_only(gm), root)
 
 
 def holds_ops_only(gm: fx.GraphModule) -> bool:
@@ -63,12 +64,13 @@ def _home_of(function):
 class Program:
     """What a graph computes, by tapes where there are some.
 
-    silent: may it be recorded without kernels running? front: a generated function that knows the
-    latest entry; all others go through `slow`.
+    silent: may it be recorded without kernels running? root: the one result from which somebody
+    goes back, at once, so that all others are left with a history that is used up. front: a
+    generated function that knows the latest entry; all others go through `slow`.
     """
 
-    def __init__(self, run: Any, count: int, silent: bool = True) -> None:
-        self.run, self.count, self.silent = run, count, silent
+    def __init__(self, run: Any, count: int, silent: bool = True, root: int | None = None) -> None:
+        self.run, self.count, self.silent, self.root = run, count, silent, root
         self.entries: OrderedDict = OrderedDict()
         self.reasons: list[str] = []  # why something is not on tape
         self.front: Any = self.slow
@@ -80,22 +82,38 @@ class Program:
         """A call with layouts that are not those of the latest one."""
         if modes.watched or not PLAIN_TYPES.issuperset(map(type, inputs)):
             return self.run(*inputs)
-        grad = modes.grad
-        on_gpu = bool(inputs) and inputs[0]._layout.device.type == "cuda"
-        mark = switches.convolving if on_gpu else None
-        key = (grad, mark, *[(x._layout, x._requires_grad) for x in inputs])
-        entry = self.entries.get(key)
-        if entry is None:
+        key = self._key(inputs)
+        if key not in self.entries:
             return self._first(key, inputs)
-        if type(entry) is _Seen:
-            if recording.is_active():
-                return self.run(*inputs)  # somebody records what we do
-            entry = self.entries[key] = self._recorded(entry, inputs, grad)
-        if type(entry) is not playing.Entry:
+        entry = self._entry(key, inputs)
+        if entry is None:
             return self.run(*inputs)
-        self.entries.move_to_end(key)
         self.front = entry.front(key, self.slow)
         return entry.play(*inputs)
+
+    def entry_for(self, inputs: tuple) -> tuple:
+        """(key, entry) of inputs that were met before; no entry if there is none on tape."""
+        if modes.watched or not PLAIN_TYPES.issuperset(map(type, inputs)):
+            return None, None
+        key = self._key(inputs)
+        return key, self._entry(key, inputs) if key in self.entries else None
+
+    def _key(self, inputs):
+        on_gpu = bool(inputs) and inputs[0]._layout.device.type == "cuda"
+        mark = switches.convolving if on_gpu else None
+        return (modes.grad, mark, *[(x._layout, x._requires_grad) for x in inputs])
+
+    def _entry(self, key, inputs):
+        """What is on tape, which happens when it is asked for the first time."""
+        entry = self.entries[key]
+        if type(entry) is _Seen:
+            if recording.is_active():
+                return None  # somebody records what we do
+            entry = self.entries[key] = self._recorded(entry, inputs, key[0])
+        if type(entry) is not playing.Entry:
+            return None
+        self.entries.move_to_end(key)
+        return entry
 
     def _first(self, key, inputs):
         if len(self.entries) >= ENTRIES:
@@ -112,7 +130,7 @@ class Program:
             return PLAIN
         try:
             wants = tuple(grad and x._requires_grad for x in inputs)
-            return _Dry(self.run, inputs, wants, seen.written).entry(self.silent)
+            return _Dry(self.run, inputs, wants, seen.written, self.root).entry(self.silent)
         except Spoiled as why:
             seen.tries += 1
             if why.again and seen.tries < TRIES:
@@ -136,8 +154,9 @@ PLAIN = object()  # in place of an entry: op by op
 class _Dry:
     """A dry run of a graph for some inputs, of which an entry is made."""
 
-    def __init__(self, run, inputs, wants, written):
+    def __init__(self, run, inputs, wants, written, root=None):
         self.run, self.inputs, self.wants, self.written = run, inputs, wants, dict(written)
+        self.root = root
         self.place = inputs[0]._layout.device if inputs else device("cpu")
         if any(x._layout.device != self.place for x in inputs):
             raise Spoiled("arguments are on several devices")
@@ -178,6 +197,8 @@ class _Dry:
         outs = list(forward.run(lambda: self.run(*leaves), self.silent))
         if not all(isinstance(o, Tensor) for o in outs):
             raise Spoiled("a result is no tensor")
+        spent = None if self.root is None else _cut_off(outs, self.root)
+        forward.result = None
         for k in self._written(forward, leaves):
             self.written.setdefault(k, 0)  # without saying so: running statistics
         self._check_shared()
@@ -191,7 +212,7 @@ class _Dry:
                 forward, {k for k, x in given if type(x) is Parameter and k not in self.written}
             )
         return playing.Entry(
-            self.run, forward, leaves, outs, self.wants, self.written, backward, kept
+            self.run, forward, leaves, outs, self.wants, self.written, backward, kept, spent
         )
 
     def _written(self, forward, leaves):
@@ -261,6 +282,26 @@ class _Dry:
         again = Again(plan, back, lambda b: b[0] == "saved" and b[1] not in memory.used, stays)
         run.launches = back.launches(lambda block: block[0] != "arena", again)
         return playing.Backward(run, found, grads), again.gone
+
+
+def _cut_off(outs, root):
+    """Leave one result with its history; numbers of those that shared it, and lose it."""
+    start = outs[root]
+    spent = [k for k, o in enumerate(outs) if o._requires_grad and o is not start]
+    if not spent:
+        return spent
+    met, todo = set(), [edge_of(start)[0]]
+    while todo:
+        node = todo.pop()
+        if id(node) not in met and isinstance(node, Node):
+            met.add(id(node))
+            todo += [edge[0] for edge in node.edges if edge is not None]
+    for k in spent:
+        if id(edge_of(outs[k])[0]) not in met:
+            raise Spoiled("a result has a history of its own")
+    for k in spent:
+        outs[k] = outs[k].detach()
+    return spent
 
 
 def _dense(layout):

@@ -1,23 +1,31 @@
 """Whole steps of training: a graph with backward and optimizers in it.
 
 The graph is taken apart: what is computed up to the loss is a program of its own (program.py), with
-a tape for the way there and one for the way back. A step then is two native calls and the
+a tape for the way there and one for the way back. Where optimizers update by rules all of it
+becomes one tape, and a step is one native call (whole_steps.py). Otherwise it is two and the
 optimizer's: gradients go from the second tape to the parameters without a walk through the graph.
-Where that is not possible (nothing is on tape yet, somebody watches) `loss.backward()` does it.
+Where that is not possible either (nothing is on tape yet, somebody watches) `loss.backward()` does
+it.
 """
 
+from collections import OrderedDict
 from typing import Any
 
 from flambeau import fx
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.leaves import accumulate
+from flambeau.compiler import recording
 from flambeau.compiler.playing import CompiledNode, fitting
+from flambeau.compiler.whole_steps import MISS, UpdateStep, WholeStep
 
 _HOME = "flambeau._dynamo.steps"
+TRIES = 3  # whole steps that somebody else may spoil
+FORMS = 8  # sets of rules that are remembered for the same layouts
+WHOLES = 64  # layouts that are
 
 
 def kind_of(node: fx.Node) -> str:
-    """ "backward", "zero_grad" or "step"; "" for other nodes."""
+    """ "backward", "zero_grad", "clip" or "step"; "" for other nodes."""
     target: Any = node.target
     return target.__name__ if getattr(target, "__module__", "") == _HOME else ""
 
@@ -31,11 +39,54 @@ def step_program(gm: fx.GraphModule, make: Any) -> Any:
     kinds = [kind_of(node) for node in nodes]
     if not any(kinds):
         return None
+    optimizers = _only_steps(gm, nodes, kinds)
+    if optimizers:
+        return _Updating(gm.forward, optimizers)
     parts = _parted(nodes, kinds)
     if parts is None:
         return gm.forward
     before, start, after = parts
     return _Step(gm, before, start, after, make)
+
+
+def _only_steps(gm, nodes, kinds):
+    """The optimizers of a graph of nothing but steps by rules; None for all others."""
+    for node, kind in zip(nodes, kinds):
+        if kind not in ("", "step") or not (kind or node.op in ("get_attr", "output")):
+            return None
+    found = [getattr(gm, n.args[0].target) for n, kind in zip(nodes, kinds) if kind]
+    return found if all(hasattr(o, "updates") for o in found) else None
+
+
+class _Updating:
+    """Steps of optimizers, without what computes gradients."""
+
+    def __init__(self, plain, optimizers):
+        self.plain, self.optimizers = plain, optimizers
+        self.play: Any = lambda: MISS
+        self.known, self.calls = _Known(), 0
+
+    def __call__(self):
+        found = self.play()
+        return self._otherwise() if found is MISS else found
+
+    def _otherwise(self):
+        self.calls += 1
+        known = self.known
+        for step in known.steps:
+            if step.play() is not MISS:
+                self.play = step.play
+                return ()
+        if self.calls > 1 and known.failures < TRIES and not recording.is_active():
+            try:
+                step = UpdateStep(self.optimizers)
+                known.steps = [step, *known.steps[: FORMS - 1]]
+                if step.play() is not MISS:
+                    self.play = step.play
+                    return ()
+            except Exception:  # what is wrong shows when it is run for real
+                known.failures += 1
+        return self.plain()
 
 
 def _parted(nodes, kinds):
@@ -56,13 +107,13 @@ def _parted(nodes, kinds):
     seen_work = False
     for node, kind in zip(nodes[:at], kinds):
         work = not kind and node.op not in ("placeholder", "get_attr")
-        if kind == "step" or (kind and seen_work):
+        if kind in ("step", "clip") or (kind and seen_work):
             return None  # gradients or parameters change while they are in use
         seen_work = seen_work or work
     for node, kind in zip(nodes[at + 1 :], kinds[at + 1 :]):
         if kind or node.op in ("output", "get_attr"):
             continue
-        if not _is_harmless(node):
+        if not _is_harmless(node) or any(kind_of(a) for a in node.all_input_nodes):
             return None
     before = [n for n, k in zip(nodes[:at], kinds) if k]
     after = [n for n, k in zip(nodes[at:], kinds[at:]) if k and n is not back]
@@ -86,30 +137,110 @@ class _Step:
         self.has_gradient = gradient is not None
         self.before = [_call(gm, node) for node in before]
         self.after = [_call(gm, node) for node in after]
+        self.around = None if self.has_gradient else _around(self.before, self.after)
+        self.play: Any = lambda *inputs: MISS
+        self.wholes: OrderedDict = OrderedDict()  # lists of whole steps, by layouts and gradients
         graph = fx.Graph()
         known: dict = {}
         inputs = 0
         for node in gm.graph.nodes:
             if node.op == "output":
-                outputs = fx.node.map_arg(node.args[0], lambda n: known[n])
+                (results,) = node.args
+                outputs = [known[n] for n in results if not kind_of(n)]
                 given = () if gradient is None else (known[gradient],)
                 graph.output((known[loss], *given, *outputs))
+                # results of what comes behind: their places, and which of these calls
+                self.norms = [(k, after.index(n)) for k, n in enumerate(results) if kind_of(n)]
             elif not kind_of(node) and not _is_optimizer(gm, node):
                 known[node] = graph.node_copy(node, lambda n: known[n])
                 inputs += node.op == "placeholder"
         self.plain = gm.forward
-        self.program = make(fx.GraphModule(gm, graph), inputs)
+        self.program = make(fx.GraphModule(gm, graph), inputs, 0)
 
     def __call__(self, *inputs):
+        found = self.play(*inputs)
+        return self._otherwise(inputs) if found is MISS else found
+
+    def _otherwise(self, inputs):
+        """A step that is not like the latest one."""
         if not modes.grad:
             return self.plain(*inputs)
+        if self.around is not None:
+            found = self._played(inputs)
+            if found is not MISS:
+                return found
         for function, arguments in self.before:
             function(*arguments)
         loss, *outs = self.program(*inputs)
         _go_back(loss, outs.pop(0) if self.has_gradient else None)
-        for function, arguments in self.after:
-            function(*arguments)
+        found = [function(*arguments) for function, arguments in self.after]
+        for place, which in self.norms:
+            outs.insert(place, found[which])
         return tuple(outs)
+
+    def _played(self, inputs):
+        """The step by a tape of its own, which may be a new one; MISS if there is none."""
+        before, after = self.around
+        for kind, optimizer, _ in before:
+            if kind == "forgotten":
+                optimizer.zero_grad()
+        key, entry = self.program.entry_for(inputs)
+        if entry is None or entry.parts is None or entry.parts.forward.gpu is not None:
+            return MISS
+        has_grads = tuple([x._grad is not None for x in inputs])
+        known = self.wholes.setdefault((key, has_grads), _Known())
+        for whole in known.steps:
+            found = whole.play(*inputs)
+            if found is not MISS:
+                self.play = whole.play
+                return found
+        if known.failures >= TRIES or recording.is_active():
+            return MISS
+        if len(self.wholes) > WHOLES:
+            self.wholes.popitem(last=False)
+        try:
+            whole = WholeStep(entry, self.program.run, before, after, inputs, key, self.norms)
+        except Exception as error:  # what is wrong shows when it is run for real
+            known.failures += 1
+            self.program.reasons.append(f"no whole step: {error}")
+            return MISS
+        known.steps = [whole, *known.steps[: FORMS - 1]]
+        found = whole.play(*inputs)
+        if found is not MISS:
+            self.play = whole.play
+        return found
+
+
+class _Known:
+    """Tapes of whole steps that differ in what optimizers launch."""
+
+    def __init__(self):
+        self.steps: list = []
+        self.failures = 0
+
+
+_ORDER = ("clip", "step", "forgotten", "zeroed")
+
+
+def _around(before, after):
+    """What a step does before and behind its program: (kind, optimizer, options); None: too much.
+
+    Gradients that are clipped are whole, and are not gone before somebody steps.
+    """
+    found: tuple = ([], [])
+    for calls, given in zip(found, (before, after)):
+        for function, arguments in given:
+            if not arguments:
+                return None
+            optimizer, *options = arguments
+            kind = function.__name__
+            if kind == "zero_grad":
+                kind = "forgotten" if options in ([], [True]) else "zeroed"
+            elif kind == "step" and not hasattr(optimizer, "updates"):
+                return None
+            calls.append((kind, optimizer, options))
+    places = [_ORDER.index(kind) for kind, *_ in found[1]]
+    return found if places == sorted(places) and places.count(0) <= 1 else None
 
 
 def _is_optimizer(gm, node):

@@ -17,6 +17,7 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.rows import has_work
 from flambeau.ops.attention import plain_gradients
 from flambeau.ops.table import public as function
+from flambeau.planning.convolutions import multiplies_pairs
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.stacks import alone
 
@@ -93,7 +94,7 @@ def _queries(code):
     return queries_per_block(code)
 
 
-QUERIES = Plans(lambda code: alone(_queries, code), by_default=False)
+QUERIES = Plans(lambda code: alone(_queries, code), by_default=False, cuts=False)
 
 
 @launches("attention")
@@ -131,7 +132,11 @@ def _forward(query, key, value, mask, keep, causal, logged):
     if length > FEW or heads // key_heads * length > FEW_ROWS:
         blocks = -(-length // QUERIES[dtype.code])
         desc = _describe(batch * heads * blocks, *tensors, blocks=blocks)
-        kernel = runtime.kernel("attention_forward", "attention:build", *pattern)
+        paired = multiplies_pairs(dtype.code)
+        how = ("attention:build", *pattern)
+        if paired:
+            how = ("attention_words:build", *pattern, paired)
+        kernel = runtime.kernel("attention_forward", *how)
         return *results, kernel, desc, *fitted, None
     # few queries: pieces of keys that are worth a chunk, and several heads where keys are few
     groups = batch * key_heads

@@ -6,6 +6,8 @@ kernel runs in a slot of scratch per thread. What is legal is asked in ops/convo
 rows and derivatives are in ops/convolution.py, the cutting of work is in planning/convolutions.py.
 """
 
+from math import prod
+
 from flambeau import _dtype
 from flambeau._layout import (
     dense_layout,
@@ -34,6 +36,7 @@ from flambeau.planning.convolutions import (
 )
 
 MOST_SLOTS = 64
+FILLED = 32  # products of a sum that fill a matrix register
 _SUMMED = {"float16": _dtype.float32, "bfloat16": _dtype.float32}
 _SUMMED |= dict.fromkeys(("int8", "uint8", "int16"), _dtype.int32)
 
@@ -94,9 +97,12 @@ def _dense(layout, dtype=None):
 
 
 def _paired(g, code, backward):
-    """Are channels summed over two at a time?"""
+    """Are channels summed over two at a time? In matrix registers where there are enough."""
     channels = g.y_shape[1] if backward else g.x_shape[1]
-    return channels > g.groups and multiplies_pairs(code)
+    if channels == g.groups:
+        return False
+    found = multiplies_pairs(code)
+    return found if channels // g.groups * prod(g.kernel) >= FILLED else bool(found)
 
 
 def _copied(t, layout):

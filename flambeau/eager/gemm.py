@@ -22,13 +22,14 @@ from flambeau.planning.products import BLOCKED, MODES
 from flambeau.runtime.cpu import packed, words_of
 from flambeau.runtime.processor import matrices_allowed, near
 from flambeau.runtime.stacks import alone
-from flambeau.runtime.threads import planned
+from flambeau.runtime.threads import MANY, planned
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
 MOST_SLOTS = 64
 TALLEST = 32  # rows of a tile
+WIDEST = 8  # vectors of a strip, for one row
 
 
 class Registers(NamedTuple):
@@ -52,7 +53,7 @@ def _registers(dtype):
     return Registers(host, tallest, widths)
 
 
-REGISTERS = Plans(lambda code: alone(_registers, code), by_default=False)
+REGISTERS = Plans(lambda code: alone(_registers, code), by_default=False, cuts=False)
 
 
 class Schedule:
@@ -104,7 +105,7 @@ class Schedule:
         self.tiles = (*self.tiles[:height], found, *self.tiles[height + 1 :])
 
 
-SCHEDULES = Plans(lambda key: alone(Schedule, key), by_default=False)
+SCHEDULES = Plans(lambda key: alone(Schedule, key), by_default=False, cuts=False)
 
 
 class Plan:
@@ -227,6 +228,8 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     mode, vectors = schedules.chosen(
         m, n, k, a_k, b_k, b_column, batch, SMALL, near(), *REGISTERS[dtype]
     )
+    if m == 1 and vectors == WIDEST and planned() > MANY:
+        vectors = WIDEST // 2  # narrower strips, for more threads
     if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])

@@ -12,6 +12,7 @@ from flambeau import _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
+from flambeau.eager.plans import forget_cuts
 from flambeau.runtime import base, cpu, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
 from flambeau.runtime.stacks import alone
@@ -76,10 +77,11 @@ def _start_pool():
     global _pool
     if _pool is not None:  # another thread came first
         return
-    names = ("flambeau_pool_run", "flambeau_pool_block", "flambeau_worker")
+    runs = "flambeau_pool_run", "flambeau_pool_run_in_order"
+    names = (*runs, "flambeau_pool_block", "flambeau_worker")
     addresses = _linked(threads.pool_ir(threads.system(), threads.machine()), names)
     found = threads.Pool(addresses)
-    found.run_address = addresses["flambeau_pool_run"]
+    found.entries = [(name, addresses[name]) for name in runs]
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
     _make_natively()
@@ -236,7 +238,7 @@ def load_functions(ir, names, symbols=()):
 
     symbols: addresses that it names, beside the thread pool's.
     """
-    symbols = [("flambeau_pool_run", pool().run_address), *symbols]
+    symbols = [*pool().entries, *symbols]
     return alone(_linked, ir, names, symbols)
 
 
@@ -276,6 +278,8 @@ def set_num_threads(count):
 def _set_num_threads(count):
     global _threads_wanted
     _threads_wanted = count
+    if threads.plan_for(count):
+        forget_cuts()
     if _pool is not None:
         _pool.set_num_threads(count)
         _pool.ensure_workers()

@@ -62,8 +62,8 @@ def cost(values):
 
 def chunk_elements(work):
     """Elements of a chunk; many threads are content with less work for each."""
-    most = WORK if planned() <= MANY else WORK // 2
-    return max(4096, (most // (1 + work // 8)) & -1024)
+    most, least = (WORK, 4096) if planned() <= MANY else (WORK // 4, 8192)
+    return max(least, (most // (1 + work // 8)) & -1024)
 
 
 def output_layout(shape, inputs, dtype, device):

@@ -6,6 +6,8 @@ types and plain static values. It never grows past twice its room and never empt
 was not asked for since the room was last filled is forgotten, what is in use moves on.
 """
 
+import weakref
+
 from flambeau import errors
 from flambeau._dtype import Defaults
 from flambeau._layout import DEVICES, Layout
@@ -14,19 +16,32 @@ ROOM = 512  # small enough for processors to keep close: new sizes walk through 
 
 
 _UNKNOWN = object()
+_cut: list[weakref.ref] = []  # plans that may have cut work for a number of threads
+
+
+def forget_cuts():
+    """Work shall be cut anew: the number of threads has changed."""
+    _cut[:] = [plans for plans in _cut if plans() is not None]
+    for plans in list(_cut):
+        found = plans()
+        if found is not None:
+            found.clear()
 
 
 class Plans(dict):
     """key -> plan. make(key) works out a missing one; None is a plan like others.
 
     by_default: do plans depend on the default dtype? Then they are forgotten when it changes.
-    mixed: may the layouts of a key be on several devices?
+    mixed: may the layouts of a key be on several devices? cuts: may plans depend on the number of
+    threads?
     """
 
-    __slots__ = ("make", "mixed", "older", "room")
+    __slots__ = ("__weakref__", "make", "mixed", "older", "room")
 
-    def __init__(self, make, room=ROOM, by_default=True, mixed=False):
+    def __init__(self, make, room=ROOM, by_default=True, mixed=False, cuts=True):
         dict.__init__(self)
+        if cuts:
+            _cut.append(weakref.ref(self))
         self.make, self.room, self.older, self.mixed = make, room, {}, mixed
         if by_default:
             Defaults.remembered.append(self)

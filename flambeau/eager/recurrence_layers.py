@@ -6,6 +6,8 @@ kernel traced from the cell in ops/recurrence.py, for any number of rows. recurr
 them as programs, recurrence_loop.py one by one.
 """
 
+from itertools import pairwise
+
 from flambeau._layout import make_layout
 from flambeau._tensor import alias, empty_like_layout, make_tensor
 from flambeau.codegen import scalar
@@ -16,10 +18,12 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.programs import Command, bits
 from flambeau.ops import recurrence_checks as check
 from flambeau.ops.recurrence import CELLS, steps_of
+from flambeau.runtime.threads import MANY, planned
 from flambeau.storage import borrowed_storage
 
 BLOCK = 1024  # rows of gates that are worked on at a time
 PART = 16  # sequences that run side by side with others, through all steps of a block
+LEAST_PART = 5  # the same where there are many threads
 SPARE = 4  # words that a product keeps for itself
 
 
@@ -50,7 +54,11 @@ class Layer:
         self.parts, self.blocks = [], []
         if self.even and self.batch:
             # the sequences that run side by side: (first row, rows)
-            self.parts = [(k, min(PART, self.batch - k)) for k in range(0, self.batch, PART)]
+            count = -(-self.batch // PART)
+            if planned() > MANY:
+                count = max(count, min(planned(), self.batch // LEAST_PART))
+            cuts = [k * self.batch // count for k in range(count + 1)]
+            self.parts = [(low, high - low) for low, high in pairwise(cuts)]
             # steps in groups whose gates fit into the second-level cache
             count = max(1, BLOCK // self.batch)
             groups = [self.steps[k : k + count] for k in range(0, len(self.steps), count)]

@@ -1,13 +1,14 @@
 """One native call for many tensors: optimizer steps, total norms, clipping.
 
-`update` runs a rule of ops/updates.py over lists of tensors, column by column; `total_norm` joins
-the norms of all elements. The cutting into pieces is planned once per list of layouts, the pointers
-are filled in at every call. Kernels are in codegen/templates/updates.py.
+`update` runs a rule of ops/updates.py over lists of tensors, column by column; `norm_of_all` joins
+the norms of all elements, `scale_all` clips. The cutting into pieces is planned once per list of
+layouts, the pointers are filled in at every call. Kernels are in codegen/templates/updates.py.
 """
 
-import math
+import struct
 from array import array
 
+from flambeau._dtype import float64
 from flambeau._layout import dense_layout, is_dense_in_some_order
 from flambeau._tensor import empty_like_layout
 from flambeau.eager.copying import copy_into
@@ -133,36 +134,57 @@ def _dense(t):
 
 # -- norms ----------------------------------------------------------------------------------------
 
+_PARTS = struct.Struct("qq")
 _KINDS = {2.0: "2", 1.0: "1", 0.0: "0", float("inf"): "max", float("-inf"): "min"}
 
 
-def _norm_elsewhere(tensors, power):
+def _norm_elsewhere(tensors, power, dtype):
     """The same where results of kernels do not lie in memory of the host."""
     norm = public("linalg_vector_norm")
     parts = public("stack")([norm(t, power) for t in tensors])
-    return (parts.sum() if power == 0 else norm(parts, power)).item()
+    return (parts.sum() if power == 0 else norm(parts, power)).to(dtype)
 
 
-def total_norm(tensors, norm_type):
+def norm_of_all(tensors, norm_type, dtype):
     """The norm of the elements of all tensors (of one dtype) as if they were one vector."""
     power = float(norm_type)
     kind = _KINDS.get(power, "p")
     if not tensors[0].device.runtime.is_host:
-        return _norm_elsewhere(tensors, power)
+        return _norm_elsewhere(tensors, power, dtype)
     tensors = [t if _flat(t._layout) else _dense(t) for t in tensors]
     layouts = tuple([t._layout for t in tensors])
     first, chunks, words = _TABLES[layouts, 1]
     words = words[:]
     words[first:] = array("q", [t._storage.pointer + t._offset for t in tensors])
-    parts = array("d", bytes(8 * chunks))
-    code = _code(tensors[0])
-    kernel = layouts[0].device.runtime.kernel("norm", "updates:build_norm", code, kind)
-    kernel(words.buffer_info()[0], parts.buffer_info()[0], power)
-    if kind in ("max", "min"):
-        if any(part != part for part in parts):
-            return math.nan
-        return max(parts) if kind == "max" else min(parts)
-    total = math.fsum(parts) if all(map(math.isfinite, parts)) else sum(parts)
-    if kind in ("0", "1"):
-        return total
-    return math.sqrt(total) if kind == "2" else total ** (1 / power)
+    place = layouts[0].device
+    runtime = place.runtime
+    parts = empty_like_layout(dense_layout((chunks,), float64, place))
+    total = empty_like_layout(dense_layout((), dtype, place))
+    kernel = runtime.kernel("norm", "updates:build_norm", _code(tensors[0]), kind)
+    kernel(runtime.given(words), parts._storage.pointer, power)
+    kernel = runtime.kernel("norm", "updates:build_norm_total", dtype.code, kind)
+    kernel(_PARTS.pack(1, chunks), parts._storage.pointer, total._storage.pointer, power)
+    return total
+
+
+def total_norm(tensors, norm_type):
+    """The same as a Python number."""
+    return norm_of_all(tensors, norm_type, float64).item()
+
+
+def scale_all(tensors, factor):
+    """Multiply tensors (of one dtype) by one without dimensions; nothing is done if that is 1."""
+    if not all(_flat(t._layout) for t in tensors):
+        for t in tensors:
+            t.mul_(factor)
+        return
+    layouts = tuple([t._layout for t in tensors])
+    first, _, words = _TABLES[layouts, 1]
+    words = words[:]
+    words[first:] = array("q", [t._storage.pointer + t._offset for t in tensors])
+    runtime = layouts[0].device.runtime
+    codes = _code(tensors[0]), factor._layout.dtype.code
+    kernel = runtime.kernel("scaled", "updates:build_scaled", *codes)
+    kernel(runtime.given(words), factor._storage.pointer + factor._offset)
+    for t in tensors:
+        t._storage.version += 1

@@ -210,7 +210,7 @@ class Viewer:
         self.packs = "varargs" in op.options
         self.names = [p.name for p in op.params[1:]]
         self.lists = [p.wants == "int list" for p in op.params[1:]]
-        self.plans = Plans(self._plan, by_default=False, mixed=True)
+        self.plans = Plans(self._plan, by_default=False, mixed=True, cuts=False)
 
     def _plan(self, key):
         """(layout, byte offset, ViewPlan), or (None, None, arguments) where only a copy will do."""
@@ -353,7 +353,7 @@ def _absolute_function(op):
             raise TypeError("to be bound")
         return absolute_plan(op, *place, (*args, None)[:3])
 
-    plans = Plans(plan_of, by_default=False)
+    plans = Plans(plan_of, by_default=False, cuts=False)
 
     def function(input, *args, **kwargs):
         try:

@@ -254,6 +254,12 @@ def counted(step):
 
 
 @update
+def replaced(kept, value: float):
+    """A number takes the place of what there was."""
+    return {"kept": value}
+
+
+@update
 def scaled(grad, factor: float):
     """grad times a number: gradient clipping."""
     return {"grad": grad * factor}

@@ -18,6 +18,7 @@ class ASGD(RuleOptimizer):
     """Gradient descent that also keeps the average of the parameters it came through."""
 
     rule = "asgd"
+    repeats = False
     late_options = {
         "foreach": None,
         "maximize": False,
@@ -77,11 +78,11 @@ class ASGD(RuleOptimizer):
             "averages": mu != 1,
         }
 
-    def _after(self, group, key, states):
-        super()._after(group, key, states)
+    def _after(self, group, key, rows):
         step, lr = key[0], number(group["lr"])
         eta = lr / ((1 + group["lambd"] * lr * step) ** group["alpha"])
         mu = 1 / max(1, step - group["t0"])
-        for state in states:
-            state["eta"].fill_(eta)
-            state["mu"].fill_(mu)
+        found = super()._after(group, key, rows)
+        for name, value in (("eta", eta), ("mu", mu)):
+            found.append(("replaced", [[row[2][name] for row in rows]], [float(value)], ()))
+        return found

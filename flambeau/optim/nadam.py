@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.eager.updating import update
 from flambeau.optim.ruled import (
     RuleOptimizer,
     check_betas,
@@ -20,6 +19,7 @@ class NAdam(RuleOptimizer):
     """Adam with Nesterov momentum, whose weight grows from step to step."""
 
     rule = "nadam"
+    repeats = False
     late_options = {
         "maximize": False,
         "foreach": None,
@@ -99,6 +99,7 @@ class NAdam(RuleOptimizer):
             "decoupled": group["decoupled_weight_decay"],
         }
 
-    def _after(self, group, key, states):
-        super()._after(group, key, states)
-        update("scaled", [[s["mu_product"] for s in states]], [self._momentum(group, key[0])])
+    def _after(self, group, key, rows):
+        products = [row[2]["mu_product"] for row in rows]
+        grown = "scaled", [products], [self._momentum(group, key[0])], ()
+        return [*super()._after(group, key, rows), grown]

@@ -6,6 +6,8 @@ count of steps), and the numbers and flags that follow from it (`_facts`). With
 `differentiable=True` the same rule runs on tensors, so that autograd sees the step.
 """
 
+from functools import partial
+
 from flambeau._device import device
 from flambeau._dtype import default_dtype, float32, float64
 from flambeau._sparse.conversion import with_values
@@ -15,6 +17,7 @@ from flambeau.eager import creation
 from flambeau.eager.updating import update
 from flambeau.ops.updates import UPDATES
 from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.repeating import Repeating
 
 
 def number(value):
@@ -76,6 +79,8 @@ class RuleOptimizer(Optimizer):
 
     rule = ""
     late_options: dict = {}  # options that old saved groups may lack, with their defaults
+    counts = True  # does each step have other numbers, by its count?
+    repeats = True  # is a count all that `_after` keeps? See repeating.py
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -93,9 +98,9 @@ class RuleOptimizer(Optimizer):
         """Numbers and flags of the rule, by name."""
         raise NotImplementedError
 
-    def _after(self, group, key, states):
-        """Keep what the state says beside the rule's tensors."""
-        update("counted", [[s["step"] for s in states]])
+    def _after(self, group, key, rows):
+        """What follows a rule: updates of what the state says beside the rule's tensors."""
+        return [("counted", [[row[2]["step"] for row in rows]], [], ())]
 
     def step(self, closure=None):
         """One step; closure, where given, computes the loss once more first."""
@@ -108,15 +113,35 @@ class RuleOptimizer(Optimizer):
             self._check_capture()
         modes.grad = self.defaults["differentiable"]
         try:
-            for group in self.param_groups:
-                for key, rows in self._bundles(group).items():
-                    self._update(group, key[0], rows)
+            for name, *given in self.updates():
+                if name is None:
+                    given[0]()
+                else:
+                    update(name, *given)
         finally:
             modes.grad = before
         return loss
 
-    def _bundles(self, group):
-        """Rows of (parameter, gradient, state), by what they have in common."""
+    def updates(self):
+        """What a step launches, in order: (rule, columns, numbers, flags) of each.
+
+        Nothing is changed yet, except that state which has to be there begins. What is no rule is
+        (None, function). A compiled step asks here whether what it has on tape is what would be
+        launched, and for the numbers (compiler/whole_steps.py).
+        """
+        found: list = []
+        for group in self.param_groups:
+            for key, rows in self._bundles(group, found).items():
+                found.append(self._update(group, key[0], rows))
+                found += self._after(group, key[0], rows)
+        return found
+
+    def repeating(self):
+        """What answers the same for steps that are like the latest one, in less time."""
+        return Repeating(self)
+
+    def _bundles(self, group, others):
+        """Rows of (parameter, gradient, state), by what they have in common; sparse: to others."""
         found: dict = {}
         states = self.state
         for p in group["params"]:
@@ -124,7 +149,7 @@ class RuleOptimizer(Optimizer):
             if grad is None:
                 continue
             if grad._layout.strides is None:
-                self._step_sparse(group, p, grad)
+                others.append((None, partial(self._step_sparse, group, p, grad)))
                 continue
             state = states[p]
             if not state:
@@ -165,22 +190,26 @@ class RuleOptimizer(Optimizer):
                 "['cuda', 'xpu', 'hpu', 'privateuseone', 'xla']."
             )
 
+    def numbers(self, group, key):
+        """(numbers, flags) of the rule in this step."""
+        rule, facts = UPDATES[self.rule], self._facts(group, key)
+        flags = tuple([bool(facts[name]) for name in rule.flags])
+        numbers = [facts[name] for name in rule.numbers]
+        if not group["differentiable"]:
+            numbers = [x if type(x) is float else float(number(x)) for x in numbers]
+        return numbers, flags
+
     def _update(self, group, key, rows):
         rule = UPDATES[self.rule]
-        facts = self._facts(group, key)
-        states = [row[2] for row in rows]
-        first = states[0]
+        numbers, flags = self.numbers(group, key)
+        first = rows[0][2]
         columns = [[row[0] for row in rows], [row[1] for row in rows]]
         for name in rule.tensors[2:]:
             kept = first.get(name)
-            columns.append(None if kept is None else [s[name] for s in states])
-        numbers = [facts[name] for name in rule.numbers]
-        flags = tuple([bool(facts[name]) for name in rule.flags])
+            columns.append(None if kept is None else [row[2][name] for row in rows])
         if group["differentiable"]:
-            self._update_tensors(rule, columns, numbers, flags)
-        else:
-            update(rule.name, columns, [float(number(x)) for x in numbers], flags)
-        self._after(group, key, states)
+            return None, partial(self._update_tensors, rule, columns, numbers, flags)
+        return rule.name, columns, numbers, flags
 
     def _update_tensors(self, rule, columns, numbers, flags):
         """The same on tensors, one parameter after the other, seen by autograd."""

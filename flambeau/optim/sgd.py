@@ -1,6 +1,7 @@
 """Stochastic gradient descent with momentum."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from flambeau._tensor import Tensor
@@ -17,6 +18,7 @@ class SGD(RuleOptimizer):
     """Stochastic gradient descent, optionally with momentum or Nesterov's."""
 
     rule = "sgd"
+    counts = False
     late_options = {
         "nesterov": False,
         "maximize": False,
@@ -62,7 +64,7 @@ class SGD(RuleOptimizer):
         super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
 
-    def _bundles(self, group):
+    def _bundles(self, group, others):
         """Parameters that take their first step with momentum have no buffer yet."""
         found: dict = {}
         momentum, states = group["momentum"] != 0, self.state
@@ -72,12 +74,12 @@ class SGD(RuleOptimizer):
             if grad is None:
                 continue
             if grad._layout.strides is None:
-                self._step_sparse(group, p, grad)
+                others.append((None, partial(self._step_sparse, group, p, grad)))
                 continue
             state = states[p] if momentum else empty
             first = momentum and state.get("momentum_buffer") is None
-            if first:
-                state["momentum_buffer"] = empty_like(p.detach())
+            if first:  # which the state gets when it holds something
+                state = {"momentum_buffer": empty_like(p.detach())}
             key = first, p._layout.dtype, grad._layout.dtype
             if key in found:
                 found[key].append((p, grad, state))
@@ -113,5 +115,10 @@ class SGD(RuleOptimizer):
             "first": key,
         }
 
-    def _after(self, group, key, states):
-        pass
+    def _after(self, group, key, rows):
+        return [(None, partial(self._keep, rows))] if key else []
+
+    def _keep(self, rows):
+        """Buffers of a first step become state."""
+        for param, _, state in rows:
+            self.state[param].update(state)

@@ -9,6 +9,7 @@ from flambeau.planning.convolutions import (
     FEW,
     ProductPlan,
     WeightPlan,
+    alike,
     cut,
     describe,
     enough,
@@ -65,13 +66,16 @@ def square_plan(g, code, backward, biased):
     (n, rows, _, out_h, out_w), depth = out, source[1]
     high, wide = -(-out_h // 2), -(-out_w // 2)
     squares = n * high * wide
-    few, small = enough(16 * squares * rows * depth)
-    wanted = few if small else 4
-    block = _block(squares, width, fitted(SQUARES) * 4 // size, 8 if small else 4)
-    blocks = -(-squares // block)
-    parts = 1
-    if blocks < wanted:
-        parts = min(-(-wanted // blocks), max(1, rows // (48 if small else ROWS)))
+    few, threads = enough(16 * squares * rows * depth)
+    most = fitted(SQUARES) * 4 // size
+    if threads:
+        vectors, parts = alike(-(-squares // width), most // width, rows, few, threads, 1)
+        block = vectors * width
+        blocks = -(-squares // block)
+    else:
+        block = _block(squares, width, most, 4)
+        blocks = -(-squares // block)
+        parts = min(-(-4 // blocks), max(1, rows // ROWS)) if blocks < 4 else 1
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
     at_spare, line = up((block + 2) * 8 * 8, 64), pitch(block, size)
@@ -110,8 +114,8 @@ def square_weight_plan(g, code):
     per_part = up(-(-channels // c_parts), 8)
     c_parts = -(-channels // per_part)
     parts = even(min(blocks // 2, FEW // c_parts))  # this one says what is added up in which order
-    few, small = enough(16 * squares * rows * channels)
-    if small:
+    few, threads = enough(16 * squares * rows * channels)
+    if threads:
         c_parts = max(c_parts, min(few // parts, channels // 16))
         per_part = up(-(-channels // c_parts), 8)
         c_parts = -(-channels // per_part)

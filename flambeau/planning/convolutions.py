@@ -22,7 +22,7 @@ from flambeau.codegen.descriptions import (
 from flambeau.codegen.llvm_names import COMPUTE_TYPE
 from flambeau.codegen.scalar import BITS
 from flambeau.runtime.cpu import packed
-from flambeau.runtime.processor import second_level
+from flambeau.runtime.processor import matrices_allowed, second_level
 from flambeau.runtime.stacks import alone
 from flambeau.runtime.threads import MANY, planned
 
@@ -33,6 +33,9 @@ PANEL = 288  # rows of a panel
 PIXELS = 384  # columns, with a cache of a megabyte
 FEW = 8  # chunks that are enough to keep some threads busy
 WEIGHT_PIXELS = 288  # the same for weight gradients, which have their other operand there, too
+PACKING = 12  # rows that take as long as packing a block does
+READING = 3  # vectors of a block that take as long as reading the weights does
+BEYOND = 16  # rows of weights that a tile may read behind the last one
 WORDS = len(Convolution._fields)
 BLANK = blank_of(Convolution)
 
@@ -81,13 +84,18 @@ def _registers(code):
 
 @lru_cache
 def multiplies_pairs(code):
-    """Can products of this dtype be summed two at a time, without widening it before?"""
+    """Can products of this dtype be summed two at a time, without widening it before?
+
+    "square" where matrix registers do it.
+    """
     return alone(_multiplies_pairs, code)
 
 
 def _multiplies_pairs(code):
-    from flambeau.codegen.templates import tiles
+    from flambeau.codegen.templates import squares, tiles
 
+    if code == "bf16" and squares.available() and matrices_allowed():
+        return "square"
     return tiles.pairs(code)
 
 
@@ -100,14 +108,14 @@ def fitted(columns):
 
 
 def enough(work):
-    """(chunks that keep all threads busy, do they ask for smaller ones than few threads do?).
+    """(chunks that keep all threads busy, threads to cut for or 0 where there are few of them).
 
     work: multiplications. Only cuts that change no sum may follow the number of threads.
     """
     threads = planned()
     if threads <= MANY:
-        return FEW, False
-    return max(FEW, min(2 * threads, work >> 20)), True
+        return FEW, 0
+    return max(FEW, min(2 * threads, work >> 20)), threads
 
 
 def cut(count, most):
@@ -357,28 +365,60 @@ def product_plan(g, code, backward, biased, paired=False):
 
 
 @natively
-def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows, few, small):
-    """(pixels of a block, vectors of it, rows of a part, groups of a chunk, are weights used once?,
-    chunks of a block). lattices: depth, height, width and base of each.
+def alike(vectors, most, rows, few, threads, times):
+    """(vectors of a block, parts of the rows): pieces that keep many threads busy alike.
+
+    Threads take pieces in turns, and all take as long as the largest: packing a block, which costs
+    as much as some rows do, then its rows, whose weights come from beyond the cache. most: vectors
+    that a block may have; times: how often all this is done; few: pieces that there is work for.
     """
-    largest = 0
+    fewest = -(-vectors // most)
+    block = min(vectors, most)
+    parts = 1
+    least = 1 << 62
+    for b in range(fewest, min(vectors, max(few, fewest + threads)) + 1):
+        long = -(-vectors // b)
+        count = -(-vectors // long)
+        for p in range(1, max(1, min(few, rows // 16)) + 1):
+            tall = -(-rows // (8 * p)) * 8
+            turns = -(-count * -(-rows // tall) * times // threads)
+            cost = turns * (long + READING) * (tall + PACKING)
+            if cost < least:
+                least = cost
+                block = long
+                parts = p
+    return block, parts
+
+
+@natively
+def _cut_pixels(lattices: tuple, n, groups, width, most, work, rows, few, threads):
+    """(pixels of a block, vectors of it, rows of a part, groups of a chunk, are weights used once?,
+    chunks of a block). lattices: depth, height, width and base of each; threads: 0 for few of them.
+    """
+    largest = total = 0
     for k in range(0, len(lattices), 4):
-        largest = max(largest, n * lattices[k] * lattices[k + 1] * lattices[k + 2])
+        pixels = n * lattices[k] * lattices[k + 1] * lattices[k + 2]
+        total += pixels
+        largest = max(largest, pixels)
     block = most if largest > most else up(largest, 3 * width)
     # small groups share a chunk; tall products of few pixels are cut by rows
     together = sharing = 1
     if groups > 1:
         together = max(1, min(groups, (1 << 20) // max(1, work * block)))
         sharing = -(-groups // together)
+    parts = 1
+    if threads:
+        times = sharing * -(-total // max(1, largest))
+        vectors, parts = alike(-(-largest // width), most // width, rows, few, threads, times)
+        block = vectors * width
     chunks = lines = 0
     for k in range(0, len(lattices), 4):
         pixels = n * lattices[k] * lattices[k + 1] * lattices[k + 2]
         chunks += -(-pixels // block) * sharing
         if pixels:
             lines = max(lines, _lines(block, width, lattices[k + 2]))
-    parts = 1
-    if chunks < few:
-        parts = min(-(-few // chunks), max(1, rows // (48 if small else 128)))
+    if threads == 0 and chunks < few:
+        parts = min(-(-few // chunks), max(1, rows // 128))
     per_part = up(-(-rows // parts), 8)
     each = -(-rows // per_part) * sharing
     # weights that are used once: nobody else would want the strips
@@ -396,7 +436,7 @@ def _product_frame(facts, biased, block, lines, per_part, together, own, phases)
     v["group_count"] = groups
     v["m_parts"], v["m_per_part"], v["has_bias"] = -(-rows // per_part), per_part, biased
     v["strip_group"] = pattern.strip_bytes
-    slot = up(at + own * (per_part + 8) * depth * size, 4096) + 64
+    slot = up(at + own * (per_part + BEYOND) * depth * size, 4096) + 64
     frame = _framed(v, pattern, phases, slot, None, 0)
     if own:
         return frame
@@ -404,8 +444,9 @@ def _product_frame(facts, biased, block, lines, per_part, together, own, phases)
     records = [w for phase in pattern.phases for w in phase.record(0, 0, 0, 0, 0, 0)]
     whole = frame if len(records) == phases * len(ConvolutionPhase._fields) else None
     whole = whole or _framed(v, pattern, len(pattern.phases), slot, None, 0)
+    room = groups * pattern.strip_bytes + BEYOND * depth * size
     strips = whole.describe(groups * -(-rows // strip_chunk), [0] * len(IMAGES), records)
-    return frame._replace(first_description=strips, first_bytes=groups * pattern.strip_bytes)
+    return frame._replace(first_description=strips, first_bytes=room)
 
 
 class WeightPlan(NamedTuple):
@@ -428,14 +469,29 @@ def weight_plan(g, code, biased, paired=False):
     k_parts = max(1, min(phase.blocks_count, FEW, pattern.inner * len(phase.taps) // 512))
     k_parts = max(1, min(k_parts, -(-FEW // groups)))
     pixel_parts = even(min(-(-pixels // block) // 2, -(-_shares(pattern) // (k_parts * groups))))
-    few, _ = enough(pattern.work * pixels)
+    few, threads = enough(pattern.work * pixels)
     k_parts = max(k_parts, min(phase.blocks_count, few // (pixel_parts * groups)))
+    if threads:
+        k_parts = even_turns(phase.blocks_count, k_parts, pixel_parts * groups, threads)
     lines = _lines(block, width, out_w)
     frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts, item)
     images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
     record = phase.record(0, out_d, out_h, out_w, 0, pixels)
     found = frame.describe(k_parts * pixel_parts * groups, images, record)
     return WeightPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
+
+
+@natively
+def even_turns(blocks, parts, times, threads):
+    """How many parts `blocks` are cut into, at least so many, for threads to have turns alike."""
+    best = parts
+    least = 1 << 62
+    for p in range(parts, min(blocks, 4 * parts + threads) + 1):
+        cost = -(-p * times // threads) * -(-blocks // p)
+        if cost < least:
+            least = cost
+            best = p
+    return best
 
 
 def _shares(pattern):

@@ -24,6 +24,7 @@ SHARED = 16 << 20  # bytes of packed rows that may wait in memory until all chun
 NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 SPILL = 2048  # bytes that a tile may touch behind the last panel of rows
+HELD_ROWS = 5 << 17  # bytes of packed rows that stay in the second-level cache
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
 
@@ -163,7 +164,9 @@ def described(
         together = threads > MANY and m * k * packed_item <= SHARED
         row_groups, column_groups = _blocked_groups(panels, strips, m * n * k, threads)
         if together:
-            row_groups, column_groups = _pieces(panels, strips, m * n * k, threads)
+            wanted = max(1, min(4 * threads, m * n * k // GRAIN))
+            most = max(2, HELD_ROWS // max(1, height * min(k, block) * packed_item))
+            row_groups, column_groups = alike(panels, strips, wanted, threads, most, 0)
         blocks = -(-k // block)
         whole = max(4, grain)
         depth = -(-k // (whole * blocks)) * whole
@@ -226,13 +229,17 @@ def _groups(mode, panels, strips, m, n, k, batch, threads):
     grain = GRAIN
     if threads > MANY:
         most = 2 * threads
-        grain = GRAIN // 4
+        grain = GRAIN // 4 if m * n * k < GRAIN else GRAIN // 8
     wanted = m * n * k // grain
     if m <= 4:  # reading B is the work
         wanted = k * n // (grain // 4)
     wanted = min(most, wanted)
     if wanted < 2 or batch >= max(32, 2 * threads):
         return 1, 1
+    if threads > MANY and m > 4 and batch == 1:
+        by_columns = 1 if mode == COLUMNS else 0
+        alike_rows, alike_columns = alike(panels, strips, wanted, threads, panels, by_columns)
+        return alike_rows, alike_columns
     wanted += wanted & 1
     if mode == COLUMNS and strips >= wanted:  # by columns, so that each is packed once
         return 1, wanted
@@ -262,11 +269,26 @@ def _blocked_groups(panels, strips, work, threads):
 
 
 @natively
-def _pieces(panels, strips, work, threads):
-    """Pieces of a product whose rows are packed for all: by rows and columns, nearly square."""
-    wanted = max(1, min(4 * threads, work // GRAIN))
-    rows = -(-panels // MOST_PANELS)
-    columns = max(1, min(-(-wanted // rows), strips // 2))
-    if rows * columns < wanted:
-        rows = max(rows, min(-(-wanted // columns), -(-panels // 2)))
+def alike(panels, strips, wanted, threads, most, by_columns):
+    """(groups of rows, groups of columns): up to `wanted` pieces that keep all threads busy alike.
+
+    All pieces take as long as the largest one, and threads take them in turns. A piece multiplies
+    its panels by its strips, and reads them from beyond its cache first: a strip, which is about
+    twice as wide as a panel is high, takes half as long as to multiply it by a panel where a core
+    reads 11 GB/s and multiplies 42 billion times a second, and half of that is hidden. most:
+    panels of a piece; by_columns: pieces pack their columns, which counts as three more panels.
+    """
+    rows = columns = 1
+    least = 1 << 62
+    for r in range(-(-panels // most), min(panels, max(wanted, -(-panels // most))) + 1):
+        tall = -(-panels // r)
+        for c in range(1, min(strips, max(1, wanted // r)) + 1):
+            wide = -(-strips // c)
+            turns = -(-r * c // threads)
+            work = tall + 3 * by_columns
+            cost = turns * (4 * work * wide + tall + 2 * wide)
+            if cost < least:
+                least = cost
+                rows = r
+                columns = c
     return rows, columns

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau._device import device
 from flambeau.runtime.allocator import NO_POOL
 from flambeau.runtime.cpu import copy_bytes
+from flambeau.runtime.touching import told
 
 
 class Runtime:
@@ -61,8 +62,11 @@ class Runtime:
         return getattr(self.load, "target")()  # noqa: B009
 
     def given(self, words: array) -> Any:
-        """A long description as kernels take it: an address, which the caller keeps alive."""
-        return words.buffer_info()[0]
+        """A long description as kernels take it: an address, which the caller keeps alive.
+
+        Whoever records launches keeps it himself, so it is bytes then.
+        """
+        return words.tobytes() if told else words.buffer_info()[0]
 
     def kernel(self, name: str, build: Any, *key: Hashable) -> Any:
         """The kernel that build makes for a key; loaded once. name: what profiles call it."""

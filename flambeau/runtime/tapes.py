@@ -172,7 +172,8 @@ out:
   ret ptr %key
 }}
 
-; the words of a tape: busy (an address), launches, moves, bases, then their lists
+; the words of a tape: busy (an address), launches, moves, bases, numbers, then lists of bases,
+; moves, numbers and launches
 define ptr @flambeau_tape_replay(ptr %self, ptr %args, i64 %n) {{
 entry:
   %tape = call ptr @PyLong_AsVoidPtr(ptr %self)
@@ -191,7 +192,9 @@ begin:
   %moves = load i64, ptr %t2
   %t3 = getelementptr i64, ptr %tape, i64 3
   %bases = load i64, ptr %t3
-  %basep = getelementptr i64, ptr %tape, i64 4
+  %t4 = getelementptr i64, ptr %tape, i64 4
+  %numbers = load i64, ptr %t4
+  %basep = getelementptr i64, ptr %tape, i64 5
   br label %bases.loop
 bases.loop:
   %b = phi i64 [ 0, %begin ], [ %b1, %bases.body ]
@@ -244,10 +247,26 @@ moves.next:
   br label %moves.loop
 moves.end:
   %msize = mul i64 %moves, 4
-  %launchp = getelementptr i64, ptr %movep, i64 %msize
+  %numberp = getelementptr i64, ptr %movep, i64 %msize
+  %given = getelementptr ptr, ptr %args, i64 %bases
+  br label %numbers.loop
+numbers.loop:
+  %q = phi i64 [ 0, %moves.end ], [ %q1, %numbers.body ]
+  %qmore = icmp ult i64 %q, %numbers
+  br i1 %qmore, label %numbers.body, label %numbers.end
+numbers.body:
+  %qfrom = getelementptr ptr, ptr %given, i64 %q
+  %qitem = load ptr, ptr %qfrom
+  %qp = getelementptr ptr, ptr %numberp, i64 %q
+  %qto = load ptr, ptr %qp
+  store ptr %qitem, ptr %qto  ; whoever plays holds it
+  %q1 = add i64 %q, 1
+  br label %numbers.loop
+numbers.end:
+  %launchp = getelementptr i64, ptr %numberp, i64 %numbers
   br label %run.loop
 run.loop:
-  %l = phi i64 [ 0, %moves.end ], [ %l1, %run.next ]
+  %l = phi i64 [ 0, %numbers.end ], [ %l1, %run.next ]
   %lmore = icmp ult i64 %l, %launches
   br i1 %lmore, label %run.body, label %run.end
 run.body:
@@ -352,14 +371,24 @@ class Tape:
     """Launches that `replay(*tensors)` makes again: with None, or False if the arena was busy.
 
     moves: (number of a tensor, bytes behind its begin, launch, argument, word) for each address
-    that follows a tensor; word is None, or which of the words of a packed argument it is. What else
-    a kernel returns (a status, an error) ends the replay.
+    that follows a tensor; word is None, or which of the words of a packed argument it is. numbers:
+    (launch, argument) of each number that is handed in behind the tensors. What else a kernel
+    returns (a status, an error) ends the replay.
     """
 
-    def __init__(self, address: int, busy: Flag, launches: list, moves: list, bases: int):
+    def __init__(
+        self,
+        address: int,
+        busy: Flag,
+        launches: list,
+        moves: list,
+        bases: int,
+        numbers: list | None = None,
+    ):
         self.kept: list = [launches, busy]
         self.launches, self.bases = launches, bases
-        words = [busy.address, len(launches), len(moves), bases, *[0] * bases]
+        numbers = numbers or []
+        words = [busy.address, len(launches), len(moves), bases, len(numbers), *[0] * bases]
         arguments = [list(launch.arguments) for launch in launches]
         copies: dict = {}
         for base, by, launch, place, word in moves:
@@ -373,8 +402,9 @@ class Tape:
                 copies[launch, place] = bytes(bytearray(arguments[launch][place]))
                 arguments[launch][place] = copies[launch, place]
             words += (base, by, cpu.place_of(copies[launch, place]) + 8 * word, 1)
-        for launch, given in zip(launches, arguments):
-            block = (ctypes.c_void_p * max(1, len(given)))(*map(id, given))
+        blocks = [(ctypes.c_void_p * max(1, len(given)))(*map(id, given)) for given in arguments]
+        words += [ctypes.addressof(blocks[launch]) + 8 * place for launch, place in numbers]
+        for launch, given, block in zip(launches, arguments, blocks):
             self.kept += (given, block)
             own = cpu.own_of(launch.definition)
             words += (launch.definition, id(own), len(given), ctypes.addressof(block))

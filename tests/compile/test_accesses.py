@@ -7,6 +7,8 @@ import pytest
 import flambeau as torch
 from flambeau.compiler import accesses, recording
 from flambeau.compiler.recording import ARENA, Recording, base_of
+from flambeau.eager.updating import update
+from flambeau.nn.utils import clip_grads_with_norm_, get_total_norm
 from flambeau.runtime import cpu, tapes
 
 F = torch.nn.functional
@@ -96,6 +98,14 @@ def _drawn(x):
     return x * torch.rand(7, 1, 1), x + torch.randn(72), x * torch.bernoulli(x.sigmoid()), x * few
 
 
+def _updated(x):
+    y, held = x * 2, torch.zeros(x.shape)
+    held.grad = y.detach()
+    update("moved", [[held.grad], [x.detach()]], [0.5, 0.25])
+    clip_grads_with_norm_(held, 0.1, get_total_norm(held.grad))
+    return (y,)
+
+
 def _large(x):
     wide = x.repeat(64, 1)
     image, taps = wide.view(12, 32, 24, 24), wide.flatten()[: 32 * 288].view(32, 32, 3, 3)
@@ -104,7 +114,7 @@ def _large(x):
 
 
 PROGRAMS = [_large, _rows, _norms, _reductions, _convolutions, _products, _attention]
-PROGRAMS += [_losses, _moved, _drawn]
+PROGRAMS += [_losses, _moved, _drawn, _updated]
 
 
 def both_ways(program, x):

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.codegen.templates import squares, tiles
 from flambeau.eager import convolution
 from flambeau.eager.plans import Plans
 from flambeau.planning import convolutions
 from flambeau.planning.convolutions import multiplies_pairs
+from flambeau.runtime.processor import matrices_allowed
 from tests.ops.convolution_cases import CASES, C, T, names
 from tests.ops.test_convolution import run, threads
 
@@ -106,8 +108,54 @@ def test_infinity_stays_where_it_is(rng):
     assert np.isfinite(found[:, :4]).all() and np.isinf(found[:, 4]).all()
 
 
+@pytest.fixture
+def in_squares(monkeypatch):
+    """As on a host with matrix registers, which plain code stands in for where there are none."""
+    if tiles.lanes("bf16") != squares.SIDE:
+        pytest.skip("matrix registers come with vectors of 64 bytes")
+    if squares.available() and not matrices_allowed():
+        pytest.skip("the processor has matrix registers, but the system does not give them")
+    forget_plans(monkeypatch)
+
+    def found(code):
+        return code == "bf16" and "square"
+
+    for module in (convolution, convolutions):
+        monkeypatch.setattr(module, "multiplies_pairs", found)
+    yield
+    forget_plans(monkeypatch)
+
+
+SQUARES = [
+    # rows, columns and words that fill registers, and such that do not; several blocks of each
+    C((2, 64, 9, 11), (40, 64, 3, 3), padding=1),
+    C((1, 32, 40, 40), (33, 32, 1, 1)),
+    C((2, 3, 33, 35), (16, 3, 7, 7), stride=2, padding=3),
+    C((4, 48, 13, 13), (24, 12, 3, 3), padding=1, groups=4),
+    T((2, 34, 5, 5), (34, 20, 4, 4), stride=2, padding=1),
+    *MORE[3:],
+]
+
+
+@pytest.mark.parametrize("case", SQUARES, ids=names)
+def test_matrix_registers(case, rng, in_squares):
+    test_exact(case, rng)
+    if len(case.x) == 4:
+        test_exact_with_channels_last(case, rng)
+
+
+def test_matrix_registers_fill_up_with_zeros(rng, in_squares):
+    test_infinity_stays_where_it_is(rng)
+    x, w = torch.ones(1, 40, 9, 9).bfloat16(), torch.ones(5, 40, 1, 1).bfloat16()
+    x[0, 39, 8, 8] = w[4, 39] = float("nan")
+    found = torch.isnan(torch.nn.functional.conv2d(x, w)).numpy()
+    wanted = np.zeros((1, 5, 9, 9), bool)
+    wanted[:, :, 8, 8] = wanted[:, 4] = True
+    assert (found == wanted).all()
+
+
 def test_pairs_are_used_where_they_are():
     from flambeau.codegen.llvm_cpu import host
 
-    assert multiplies_pairs("bf16") == bool(host().features.get("avx512bf16"))
+    assert bool(multiplies_pairs("bf16")) == bool(host().features.get("avx512bf16"))
     assert not multiplies_pairs("f32") and not multiplies_pairs("f16")

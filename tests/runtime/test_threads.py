@@ -62,6 +62,47 @@ def test_the_number_of_threads_does_not_show(kind, threads):
     assert found[0] == found[1] == found[2]
 
 
+def test_work_is_cut_anew_when_the_number_of_threads_changes(threads):
+    from flambeau.eager import gemm
+
+    a, b, out = torch.randn(300, 200), torch.randn(200, 500), torch.empty(300, 500)
+    chunks, results = [], []
+    for count in (1, 2, 16, 1, 8):
+        threads(count)
+        gemm.multiply_into(out, a, b)
+        chunks.append(gemm.PLANS[out._layout, a._layout, b._layout, False, ""].chunks)
+        results.append(out.numpy().tobytes())
+    assert chunks[0] == chunks[1] == chunks[3] < chunks[2]
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("chunks", [2, 3, 7, 16, 17, 100, 4099])
+@pytest.mark.parametrize("entry", ["flambeau_pool_run", "flambeau_pool_run_in_order"])
+def test_every_chunk_runs_once(chunks, entry, threads):
+    import ctypes
+
+    import numpy as np
+
+    from flambeau.eager import kernels
+
+    text = """define void @count(ptr %block, i64 %c) {
+  %p = getelementptr i32, ptr %block, i64 %c
+  %n = atomicrmw add ptr %p, i32 1 monotonic
+  ret void
+}"""
+    count = kernels.load_functions(text, ("count",))["count"]
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+        dict(kernels.pool().entries)[entry]
+    )
+    for allowed in (2, 5, 16):
+        threads(allowed)
+        kernels.pool().ensure_workers()
+        for _ in range(40):
+            seen = np.zeros(chunks, np.int32)
+            run(count, seen.ctypes.data, chunks)
+            assert (seen == 1).all()
+
+
 def test_kernels_may_be_called_from_several_threads(threads):
     threads(2)
     x, _ = inputs()

@@ -24,6 +24,10 @@ class Forward(Blocks):
         self.add_planes(self.span)
         self.add_score_tile("score_tile", self.span)
         self.add_value_tile()
+        self.walk()
+
+    def walk(self):
+        """One block of queries against all keys it sees."""
         fn = self.fn
         # the longest blocks of a causal mask come first, so that no thread is left with one
         block = self.query_blocks - 1 - self.chunk % self.query_blocks
@@ -35,17 +39,29 @@ class Forward(Blocks):
         self.keys_at = self.tensor("key", self.batch, shared)
         self.values_at = self.tensor("value", self.batch, shared)
         self.room()
-        query, by = self.tensor("query", self.batch, self.head)
-        at, to = fn.gep(query, self.first * by, "i8"), self.padded(self.width) * self.item
-        self.run("copy_rows", at, by, self.count, self.width, self.block_rows, to)
-        self.to_strips(self.block_rows, self.count, self.width, self.scale, self.strips)
+        self.begin()
+        self.load_queries()
         self.fill(self.sums, self.padded(self.value_width) * self.queries, 0)
         self.fill(self.peaks, V(fn, I64, str(self.queries)), -math.inf)
         self.fill(self.totals, V(fn, I64, str(self.queries)), 0)
         limit = self.keys_seen(self.first, self.count, V(fn, I64, "0"), self.source_length)
         with fn.loop(0, limit, KEYS) as key:
             self.key_block(key, fn.min(limit - key, KEYS))
+        self.end()
         self.finish()
+
+    def begin(self):
+        """Before the first tile of a chunk."""
+
+    def end(self):
+        """After the last."""
+
+    def load_queries(self):
+        """The block of queries as strips."""
+        query, by = self.tensor("query", self.batch, self.head)
+        at, to = self.fn.gep(query, self.first * by, "i8"), self.padded(self.width) * self.item
+        self.run("copy_rows", at, by, self.count, self.width, self.block_rows, to)
+        self.to_strips(self.block_rows, self.count, self.width, self.scale, self.strips)
 
     def room(self):
         fn = self.fn
@@ -113,7 +129,7 @@ class Forward(Blocks):
         low = self.spread(-math.inf)
 
         def score(j):
-            value = self.get(self.scores, j * self.span + lane)
+            value = self.scaled(self.get(self.scores, j * self.span + lane))
             if self.mask:
                 value = value + self.get(self.bias, j * self.span + lane)
             if not self.causal:
@@ -128,17 +144,31 @@ class Forward(Blocks):
         self.put(after, self.peaks, i)
         # a query that has seen nothing yet: any finite number will do
         base = fn.select(after == low, self.spread(0), after)
-        shrink = self.calculate(m.exp, before - base)
+        shrink = self.exponential(before - base)
         self.put(shrink, self.shrink, lane)
         total = fn.var(self.get(self.totals, i) * shrink)
-        with fn.loop(0, limit) as j:
-            p = self.calculate(m.exp, score(j) - base)
+
+        def weight(j, there=None):
+            p = self.exponential(score(j) - base)
+            if there is not None:
+                p = fn.select(fn.splat(there, self.w), p, self.spread(0))
             total.set(total.get() + p)
-            place = j * self.span + lane
-            if self.keep:
-                p = p * self.get(self.coins, place)
-            self.put(p, self.scores, place)
+            return p * self.get(self.coins, j * self.span + lane) if self.keep else p
+
+        self.put_weights(limit, lane, weight)
         self.put(total.get(), self.totals, i)
+
+    def exponential(self, value):
+        return self.calculate(m.exp, value)
+
+    def scaled(self, value):
+        """Scores, of queries that were scaled before."""
+        return value
+
+    def put_weights(self, limit, lane, weight):
+        """Exponentials in place of scores."""
+        with self.fn.loop(0, limit) as j:
+            self.put(weight(j), self.scores, j * self.span + lane)
 
     def add_values(self, limit, values, stride, query):
         fn = self.fn

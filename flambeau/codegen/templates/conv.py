@@ -20,7 +20,7 @@ from flambeau.codegen.templates.conv_patches import (
     TAP,
     WHOLE,
 )
-from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
+from flambeau.codegen.templates.conv_tiles import grid_for, strip_rows
 
 
 class Convolution(Strips):
@@ -33,12 +33,13 @@ class Convolution(Strips):
         kinds = "pppppp" + "i" + (tail.kinds if tail else "")
         super().__init__(code, kinds, pairs="channels" if paired else "")
         self.tail = tail
-        self.own, self.grid = own, Grid(self, "rows" if paired else "panels", True)
+        self.own, self.grid = own, grid_for(self, paired, "rows" if paired else "panels", True)
         self.finish_function()
         fn = self.fn
         self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
         self.claim(self.argument(5), self.argument(6, "i"))
         self.m = self.word("m")
+        self.grid.begin()
         phase, rest = self.find_phase()
         blocks = (phase["pixels"] + self.word("block") - 1) / self.word("block")
         vectors = (phase["pixels"] + self.width - 1) / self.width
@@ -56,6 +57,7 @@ class Convolution(Strips):
         group = rest * per_chunk
         with fn.loop(group, fn.min(group + per_chunk, self.word("group_count"))) as g:
             self.products(phase, g, low, rows)
+        self.grid.end()
         self.release()
 
     def find_phase(self):
@@ -134,7 +136,7 @@ class Convolution(Strips):
         names += ((PTR, "y"), (I64, "y_m"), (PTR, "bias"), (I64, "has_bias"), (PTR, "block"))
         fn, w = self.module.function("finish", names, internal=True), self.width
         rows, low, high, count, lanes, ways, sums, pitch, y, y_m, bias, biased, block = fn.params
-        shift = fn.alloca(self.type, 8)
+        shift = fn.alloca(self.type, self.grid.tallest)
         with fn.loop(0, rows) as r:
 
             def given():

@@ -10,6 +10,7 @@ but starts from zero and ends in an epilogue.)
 
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, vector
 from flambeau.codegen.templates.tiles import add_pairs, multiply_add, registers
+from flambeau.codegen.templates.word_squares import SquareGrid
 
 WIDE = 3  # vectors of a tile
 PARAMETERS = (
@@ -64,6 +65,11 @@ def tile_function(module, name, type, width, rows, vectors, left, paired):
     fn.ret()
 
 
+def grid_for(patches, paired, left, covers):
+    """The grid of a kernel; paired: "square" where matrix registers multiply pairs."""
+    return SquareGrid(patches) if paired == "square" else Grid(patches, left, covers)
+
+
 class Grid:
     """The tiles of one kernel: tall ones, and lower ones for the last rows.
 
@@ -73,11 +79,18 @@ class Grid:
     def __init__(self, patches, left, covers):
         self.p, self.left, self.covers = patches, left, covers
         self.heights = (4, 2, 1) if strip_rows() == 4 else (8, 4, 2, 1)
+        self.tallest = self.heights[0]
         for rows in self.heights:
             for vectors in (2, WIDE) if rows == self.heights[0] else (WIDE,):
                 name = f"tile{rows}x{vectors}"
                 facts = patches.type, patches.width, rows, vectors, left, bool(patches.pairs)
                 tile_function(patches.module, name, *facts)
+
+    def begin(self):
+        """What a chunk does before its first tile."""
+
+    def end(self):
+        """What it does after its last."""
 
     def run(
         self, rows, columns, depth, a, a_row, b, b_step, sums, pitch, fresh, keep=None, after=None

@@ -22,7 +22,7 @@ from flambeau.codegen.templates.conv_patches import (
     pair_at,
     zipped,
 )
-from flambeau.codegen.templates.conv_tiles import Grid
+from flambeau.codegen.templates.conv_tiles import grid_for
 from flambeau.codegen.templates.tiles import load_pairs, prefix_mask
 
 
@@ -31,7 +31,7 @@ class WeightGradient(Patches):
 
     def __init__(self, code, paired):
         super().__init__(code, "ppppp" + "i", pairs="pixels" if paired else "")
-        self.grid = Grid(self, "rows", False)
+        self.grid = grid_for(self, paired, "rows", False)
         self.turned = I32 if paired else self.type  # what a pixel, or two, hold of a channel
         mirror_function(self.module, self.turned, self.width)
         fn = self.fn
@@ -39,6 +39,7 @@ class WeightGradient(Patches):
         self.shares, self.x, self.y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
         self.m = self.word("m")
+        self.grid.begin()
         phase = self.record("phase_table", PHASE, fn.value(0, I64))
         k_parts, pixel_parts = self.word("k_parts"), self.word("pixel_parts")
         part, rest = self.chunk % pixel_parts, self.chunk / pixel_parts
@@ -62,6 +63,7 @@ class WeightGradient(Patches):
             with fn.loop(*ks) as k:
                 block = self.record("block_table", BLOCK, phase["blocks_first"] + k)
                 self.multiply(x, block, shares, b == first)
+        self.grid.end()
         self.release()
 
     def multiply(self, x, block, shares, fresh):

@@ -103,7 +103,8 @@ class _Gemm:
         else:
             self.compute(chunk)
         fn.ret()
-        add_entry(self.module, self.kinds, spare=2)
+        waits = self.mode == "blocked" and not self.kept
+        add_entry(self.module, self.kinds, spare=2, in_order=waits)
         return module_text(self.module)
 
     # -- work items ------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Square(NamedTuple):
 
     def sums(self, fn, o, masks):
         """What a tile function computes; o: its Operands."""
-        registers = matrices(fn, "bf16", _added)
+        registers = matrices(fn, "bf16", add_words)
         down, across = -(-self.rows // SIDE), 2
         sums = [(i, j) for i in range(down) for j in range(across)]
         for i, j in sums:
@@ -171,7 +171,7 @@ class _Emulated:
             fn.store(self.added(fn, before, fn.splat(one, SIDE), two), place, 4)
 
 
-def _added(fn, sums, x, y):
+def add_words(fn, sums, x, y):
     """sums + the products of both halves of words, bfloat16 each."""
     sums = fn.convert("bitcast", sums, vector("float", SIDE))
     for half in (lambda words: words << 16, lambda words: words & -65536):

@@ -49,6 +49,7 @@ class _Pieces:
         pieces = chunks + (HEADER + 1)  # where the list of pieces starts
         self.start()
         first, last = self.word(self.chunk + HEADER), self.word(self.chunk + (HEADER + 1))
+        last = self.until(first, last)
         with fn.loop(first, last) as p:
             tensor, begin = self.word(pieces + p * 2), self.word(pieces + p * 2 + 1)
             cell = columns + tensor
@@ -65,6 +66,10 @@ class _Pieces:
 
     def start(self):
         pass
+
+    def until(self, first, last):
+        """Where the pieces of a chunk end; at the first one if there is nothing to do."""
+        return last
 
     def finish(self):
         pass
@@ -135,6 +140,37 @@ def build_update(rule, codes, flags, kind=None):
     order = {name: k for k, (name, _) in enumerate(present)}
     expressions = [(order[name], value) for name, value in found.items()]
     return (kind or _Rule)([c for _, c in present], len(rule.numbers), expressions).text()
+
+
+class _Scaled(_Pieces):
+    """Elements times a number that lies in memory; nothing is done if that is one."""
+
+    def __init__(self, code, factor):
+        super().__init__([code], "p")
+        self.factor = factor
+
+    def start(self):
+        fn, type = self.fn, LLVM_TYPE[self.compute]
+        own = COMPUTE_TYPE[self.factor]
+        value = load_element(fn, self.numbers[0], self.factor, 1, "c", None, None)
+        self.is_one = fn.pure(f"fcmp oeq {value}, 1.0", I1)
+        if LLVM_TYPE[own] != type:
+            value = fn.convert("fpext" if type == "double" else "fptrunc", value, type)
+        self.spread = fn.splat(value, self.width)
+
+    def until(self, first, last):
+        return self.fn.select(self.is_one, first, last)
+
+    def step(self, bases, i, mask):
+        code = self.codes[0]
+        value = self.load(bases, 0, i, mask) * self.spread
+        pointer = self.fn.gep(bases[0], i, MEMORY_TYPE[code])
+        store_element(self.fn, value, pointer, code, self.width, "c", None, mask)
+
+
+def build_scaled(code, factor):
+    """IR of tensors of one dtype times a number of another."""
+    return _Scaled(code, factor).text()
 
 
 class _Norm(_Pieces):
@@ -227,3 +263,27 @@ class _Norm(_Pieces):
 def build_norm(code, kind):
     """IR of the parts of a norm, one per chunk."""
     return _Norm(code, kind).text()
+
+
+def build_norm_total(code, kind):
+    """IR of a norm from its parts: a description (1, number of parts), parts, result, power."""
+    module = Module()
+    fn = module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
+    block = fn.params[0]
+    description, parts, result = (argument_word(fn, block, k, "p") for k in range(3))
+    power = argument_word(fn, block, 3, "f")
+    count = fn.load(fn.gep(description, 1, I64), I64, 8)
+    total = fn.var(fn.value(float("inf") if kind == "min" else 0.0, "double"))
+    extremes = {"max": "maximum", "min": "minimum"}  # nan wins
+    with fn.loop(0, count) as k:
+        old, part = total.get(), fn.load(fn.gep(parts, k, "double"), "double", 8)
+        total.set(fn.intrinsic(extremes[kind], old, part) if kind in extremes else old + part)
+    x, p = scalar.argument(0, "f64"), scalar.argument(1, "f64")
+    found = {"2": scalar.sqrt(x), "p": scalar.pow(x, 1 / p)}.get(kind, x)
+    value = Emitter(fn, 1, [total.get(), power]).emit(found)
+    if LLVM_TYPE[COMPUTE_TYPE[code]] != "double":
+        value = fn.convert("fptrunc", value, LLVM_TYPE[COMPUTE_TYPE[code]])
+    store_element(fn, value, result, code, 1, "c", None, None)
+    fn.ret()
+    add_entry(module, "pppf")
+    return module_text(module)

@@ -9,12 +9,11 @@ import types
 import warnings
 from collections.abc import Iterable
 
-from flambeau._dtype import promote_types
+from flambeau._dtype import float64, promote_types
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import creation
-from flambeau.eager.updating import total_norm as norm_of_all
-from flambeau.eager.updating import update
+from flambeau.eager.updating import norm_of_all, scale_all, update
 from flambeau.interposing.overriding import has_dispatch
 from flambeau.linalg import vector_norm
 from flambeau.ops.table import public as function
@@ -32,11 +31,13 @@ def _gradients(parameters):
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def _native(dtype, norm_type):
+def _is_native(t, norm_type):
     """Can one kernel give the norm? Magnitudes of complex numbers are not sums of their parts,
     and the "norm" 0 of several tensors counts tensors, not elements.
     """
-    return norm_type == 2 or not (dtype.is_complex or norm_type == 0)
+    dtype = t.dtype
+    is_known = norm_type == 2 or not (dtype.is_complex or norm_type == 0)
+    return is_known and (dtype.is_floating_point or dtype.is_complex) and t.device.runtime.computes
 
 
 @no_grad()
@@ -52,19 +53,24 @@ def get_total_norm(
     if not tensors:
         return creation.tensor(0.0)
     is_spread = any(type(t) is not Tensor and has_dispatch(type(t)) for t in tensors)
-    if is_spread or (not tensors[0].device.runtime.is_host and not error_if_nonfinite):
+    if is_spread or not tensors[0].device.runtime.is_host:
         norms = [vector_norm(t, norm_type) for t in tensors]
-        if is_spread and error_if_nonfinite and not all(math.isfinite(n.item()) for n in norms):
+        if error_if_nonfinite and not all(math.isfinite(n.item()) for n in norms):
             raise _infinite(norm_type)
         return vector_norm(function("stack")([n.to(norms[0].device) for n in norms]), norm_type)
-    dtype, norms = None, []
-    for kind, group in _by_dtype(tensors).items():
+    dtype, norms, groups = None, [], _by_dtype(tensors)
+    if len(groups) == 1 and _is_native(tensors[0], norm_type):
+        found = norm_of_all(tensors, norm_type, tensors[0].dtype.to_real())
+        if error_if_nonfinite and not math.isfinite(found.item()):
+            raise _infinite(norm_type)
+        return found
+    for kind, group in groups.items():
         real = kind.to_real()
         dtype = real if dtype is None else promote_types(dtype, real)
         if not kind.is_floating_point and not kind.is_complex:
             vector_norm(group[0], norm_type)  # says what is wrong
-        if _native(kind, norm_type) and group[0].device.runtime.computes:
-            norms.append(norm_of_all(group, norm_type))
+        if _is_native(group[0], norm_type):
+            norms.append(norm_of_all(group, norm_type, float64).item())
         else:
             norms += [vector_norm(t, norm_type).item() for t in group]
     total = norms[0] if len(norms) == 1 else _joined(norms, norm_type)
@@ -101,11 +107,8 @@ def clip_grads_with_norm_(
         for grad in grads:
             grad.mul_(factor.to(grad.device))
         return
-    factor = factor.item()
-    if factor == 1.0:
-        return
     for group in _by_dtype(grads).values():
-        update("scaled", [group], [factor])
+        scale_all(group, factor.to(group[0].device))
 
 
 @no_grad()
