@@ -113,20 +113,25 @@ def _parted(nodes, kinds):
     for node, kind in zip(nodes[at + 1 :], kinds[at + 1 :]):
         if kind or node.op in ("output", "get_attr"):
             continue
-        if not _is_harmless(node) or any(kind_of(a) for a in node.all_input_nodes):
+        if not _is_harmless(node, loss) or any(kind_of(a) for a in node.all_input_nodes):
             return None
     before = [n for n, k in zip(nodes[:at], kinds) if k]
     after = [n for n, k in zip(nodes[at:], kinds[at:]) if k and n is not back]
     return before, (loss, gradient), after
 
 
-def _is_harmless(node):
-    """May a node after backward be computed before it? Only what looks at results."""
-    return (
-        node.op == "call_method"
-        and node.target in ("detach", "clone")
-        and all(getattr(a, "op", "") not in ("placeholder", "get_attr") for a in node.args)
-    )
+def _is_harmless(node, loss):
+    """May a node after backward be computed before it? Only what looks at results.
+
+    Copies are made of the loss only: other results may be views of what steps change.
+    """
+    if node.op != "call_method" or node.target not in ("detach", "clone"):
+        return False
+    (source, *more) = node.args
+    if node.target == "clone":
+        is_cut_off = source.target == "detach" and source.args[0] is loss
+        return not more and (source is loss or is_cut_off)
+    return getattr(source, "op", "") not in ("placeholder", "get_attr")
 
 
 class _Step:

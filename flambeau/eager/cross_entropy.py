@@ -14,14 +14,21 @@ from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.normalization import compute_dtype
 from flambeau.eager.planned import idle, launch, on_zeros, planned
 from flambeau.eager.rows import dense_like, has_work, vector_layout
-from flambeau.eager.softmax import GRAIN
+from flambeau.eager.softmax import ROW
 from flambeau.ops.cross_entropy import check_layouts
 from flambeau.runtime.cpu import packed
 
+GRAIN = 1 << 14  # elements per chunk, and as many as a row's beginning costs
 POSITIONS = 1 << 14  # per chunk, where one element of each class row is read
 # A chunk is the work of one group of threads on a GPU, of which there should be many.
 GPU_GRAIN, GPU_POSITIONS = 1 << 13, 1 << 11
 HEADER = 2  # numbers of the statistics before those of the rows
+
+
+def _share(rows, n):
+    """Rows of a chunk: equal shares, as many as are worth the addition of their totals."""
+    chunks = rows * (n + ROW) // GRAIN & -2
+    return max(1, -(-rows // min(chunks, rows)) if chunks else rows)
 
 
 def _launch(results, name, x, target, weight, reduction):
@@ -29,7 +36,7 @@ def _launch(results, name, x, target, weight, reduction):
     positions, n = target.numel, x.sizes[1]
     step = 1 if reduction == "none" else 0
     if name.startswith("cross_entropy"):
-        per_chunk = max(1, (GPU_GRAIN if is_cuda(x.device) else GRAIN) // max(n, 1))
+        per_chunk = max(1, GPU_GRAIN // max(n, 1)) if is_cuda(x.device) else _share(positions, n)
         words = Scores(max(1, -(-positions // per_chunk)), positions, n, per_chunk, step)
     else:
         per_chunk = GPU_POSITIONS if is_cuda(x.device) else POSITIONS

@@ -506,6 +506,24 @@ def test_two_optimizers_in_one_step(slow_calls):
     assert len(slow_calls) == 2
 
 
+def test_copies_behind_a_step_are_made_behind_it():
+    w = nn.Parameter(torch.ones(2, 3))
+    optimizer = optim.SGD([w], 0.5)
+
+    @torch.compile
+    def step():
+        optimizer.zero_grad()
+        turned = w.t()
+        loss = turned.sum()
+        loss.backward()
+        optimizer.step()
+        return turned.detach().clone(), loss.detach().clone()
+
+    for k in range(5):
+        turned, loss = step()
+        assert turned.tolist() == [[0.5 - k / 2] * 2] * 3 and loss.item() == 6 - 3 * k
+
+
 def test_old_gradients_are_not_written_to():
     """What somebody kept of the step before is his."""
     run = ready()
