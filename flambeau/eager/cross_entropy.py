@@ -31,8 +31,11 @@ def _share(rows, n):
     return max(1, -(-rows // min(chunks, rows)) if chunks else rows)
 
 
-def _launch(results, name, x, target, weight, reduction):
-    """The plan of a kernel; at least one chunk even for nothing: it writes the total."""
+def _launch(results, name, x, target, weight, reduction, wide=False):
+    """The plan of a kernel; at least one chunk even for nothing: it writes the total.
+
+    wide: are losses in float32, whatever scores are?
+    """
     positions, n = target.numel, x.sizes[1]
     step = 1 if reduction == "none" else 0
     if name.startswith("cross_entropy"):
@@ -43,10 +46,11 @@ def _launch(results, name, x, target, weight, reduction):
         inner, chunks = math.prod(x.sizes[2:]), max(1, -(-positions // per_chunk))
         words = Positions(chunks, positions, n, inner, per_chunk, step)
     facts = x.dtype.code, target.dtype.code, weight is not None, reduction
+    facts = (*facts, d.float32.code) if wide else facts
     return *launch(results, words, name, "rows_cross_entropy:build_" + name, *facts), words.chunks
 
 
-def _forward(template, name):
+def _forward(template, name, wide=False):
     @planned(
         template, "input: dense, target: dense, weight: dense?, ignore_index: number, reduction",
         "loss, statistics", order="loss statistics room input target weight ignore_index",
@@ -55,7 +59,8 @@ def _forward(template, name):
     def plan(input, target, weight, reduction):
         check_layouts(name, input, target, weight)
         shape = target.shape if reduction == "none" else ()
-        out = dense_layout(shape, input.dtype, input.device)
+        kind = d.float32 if wide else input.dtype
+        out = dense_layout(shape, kind, input.device)
         size = HEADER + (2 * target.numel if name == "cross_entropy" else 0)
         statistics = vector_layout(size, compute_dtype(input.dtype), input.device)
         if not input.device.runtime.computes:
@@ -63,11 +68,11 @@ def _forward(template, name):
         if not input.sizes[1] and target.numel:
             return out, statistics, _no_classes, b"", None
         facts = name, input, target, weight, reduction
-        *_, kernel, described, chunks = _launch((out, statistics), *facts)
+        *_, kernel, described, chunks = _launch((out, statistics), *facts, wide)
         if chunks == 1 or reduction == "none":
             return out, statistics, kernel, described, None
         build = "rows_cross_entropy:build_total"
-        total = input.device.runtime.kernel("total", build, input.dtype.code, reduction)
+        total = input.device.runtime.kernel("total", build, kind.code, reduction)
         both = kernel, described, total, packed(Totals(1, chunks))
         return out, statistics, _in_parts, both, vector_layout(2 * chunks, d.float64, input.device)
 
@@ -96,10 +101,11 @@ def _out_of_bounds(input, target, weight, ignore_index, reduction):
 
 
 _forward("cross_entropy_rows", "cross_entropy")
+_forward("cross_entropy_wide", "cross_entropy", True)
 _forward("nll_loss_positions", "nll_loss")
 
 
-def _backward(template, name, input):
+def _backward(template, name, input, wide=False):
     order = f"result g {input} target weight statistics ignore_index"
 
     @planned(
@@ -110,11 +116,12 @@ def _backward(template, name, input):
         layout = dense_like(input)
         if not has_work(layout):
             return idle(layout)
-        *_, kernel, described, _ = _launch(layout, name, input, target, weight, reduction)
+        *_, kernel, described, _ = _launch(layout, name, input, target, weight, reduction, wide)
         if name == "nll_loss_backward":  # which writes at the classes only
             kernel, described = on_zeros(layout, kernel, described)
         return layout, kernel, described
 
 
 _backward("cross_entropy_rows_backward", "cross_entropy_backward", "input")
+_backward("cross_entropy_wide_backward", "cross_entropy_backward", "input", True)
 _backward("nll_loss_positions_backward", "nll_loss_backward", "")
