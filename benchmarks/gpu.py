@@ -3,10 +3,12 @@
     python benchmarks/gpu.py [--only softmax] [--compiled ours]
 
 Needs a GPU and a PyTorch that sees it. A line is the best of five runs of several calls each; the
-last column is our peak of memory over PyTorch's.
+last column is our peak of memory over PyTorch's, warm-up included (of compiled programs: their
+recording).
 """
 
 import argparse
+import gc
 import time
 
 import torch as pytorch
@@ -328,6 +330,7 @@ def _resnet(m):
 
 def measured(m, make, calls):
     """The best time of a call, and the peak of memory."""
+    gc.collect()  # compiled programs are cycles
     m.cuda.empty_cache()
     m.cuda.reset_peak_memory_stats()
     best = seconds(m, make(m), calls)

@@ -15,20 +15,26 @@ KNOWN = (
 _INDICES = range(-(1 << 63), 1 << 63)
 
 
+class _Runtime:
+    """`device.runtime`: looked for at every question, but on devices that were given theirs for
+    good as an attribute, which comes before this.
+    """
+
+    def __get__(self, d, owner=None):
+        return self if d is None else runtimes_of(d).part(d.index)
+
+
 class device:
     """Where a tensor lives, e.g. device("cpu") or device("cuda", 1)."""
 
-    __slots__ = ("type", "index")
+    __slots__ = ("type", "index", "__dict__")
     type: str
     index: int | None
     _known: dict = {}
     runtimes: dict = {}  # type -> what computes there (runtime/base.py)
     starters: dict = {}  # type -> what makes its runtime when it is first asked for, or None
 
-    @property
-    def runtime(self):
-        """Memory and kernels of this device; devices that cannot compute here say so."""
-        return runtimes_of(self).part(self.index)
+    runtime = _Runtime()  # memory and kernels; devices that cannot compute here say so
 
     def __new__(cls, type=None, index=None):
         if isinstance(type, device):

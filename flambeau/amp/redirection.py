@@ -20,6 +20,7 @@ from flambeau.amp.op_lists import (
     PROMOTED,
     SINGLE,
 )
+from flambeau.ops.cross_entropy import of_halves
 
 
 class Settings:
@@ -173,6 +174,27 @@ def _single(function, args, kwargs):
     return _run(function, args, kwargs, _dtype.float32)
 
 
+_SCORED = "input target weight size_average ignore_index reduce reduction label_smoothing".split()
+_ROWS = {"input", "target", "ignore_index", "reduction"}  # what rows of scores can be given
+
+
+def _is_default(value):
+    return value is None or (type(value) is float and value == 0.0)
+
+
+def _scored(function, args, kwargs):
+    """cross_entropy on a GPU: in float32, but scores need not be written in it."""
+    given = dict(zip(_SCORED, args)) | kwargs
+    given = {k: v for k, v in given.items() if k in _ROWS or not _is_default(v)}
+    tensors = given.get("input"), given.get("target")
+    is_plain = {*given} <= _ROWS and all(type(t) is Tensor for t in tensors)
+    if is_plain and not interposing.handlers():  # nobody else looks at what is called
+        found = of_halves(**given)
+        if found is not None:
+            return found
+    return _single(function, args, kwargs)
+
+
 def _kept(function, args, kwargs):
     return function(*args, **kwargs)
 
@@ -231,6 +253,7 @@ _policies = {
     "cuda": _table(
         (_lower, CUDA_LOWER),
         (_single, CUDA_SINGLE),
+        (_scored, ["cross_entropy"]),
         (_promoted, CUDA_PROMOTED),
         (_refused, CUDA_REFUSED),
     ),

@@ -98,6 +98,7 @@ _OWN = frozenset(
     _circular_pad1d _circular_pad1d_backward _circular_pad2d _circular_pad2d_backward
     _circular_pad3d _circular_pad3d_backward _complex_std _complex_std_mean _complex_var
     _complex_var_mean _cross_entropy_rows _cross_entropy_rows_backward
+    _cross_entropy_wide _cross_entropy_wide_backward
     _linalg_factored_solve _logsumexp_backward _logsumexp_rows
     _lu_permutation _rnn_layer _rnn_layer_backward _rnn_step _rnn_step_backward _unique_lines
     _unique_runs absolute_error absolute_error_total adaptive_max_pool1d_with_indices

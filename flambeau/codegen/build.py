@@ -58,6 +58,11 @@ def is_cheap(nest):
     return sum(e.op not in ("argument", "const", "cast") for e in nodes.values()) <= 4
 
 
+def _packs(nest):
+    """Are results stored in half the width they are computed in?"""
+    return all(dtype == "bf16" and access == "c" for dtype, access in nest.outputs)
+
+
 def vector_width(nest):
     """Lanes per step: as many of the widest operand as a register holds."""
     types = [MEMORY_TYPE[d] for d, _ in nest.inputs + nest.outputs]
@@ -72,6 +77,8 @@ def vector_width(nest):
     if len({id(e) for v in _parts(nest.values) for e in _nodes(v)}) > LONG:
         # a long chain waits for itself: several vectors side by side keep the processor busy
         width *= 2 if nest.rank else 4
+    if streams and current().vector_bytes < 64 and _packs(nest):
+        width *= 2  # two registers of floats make one of halves
     # turning a square takes log2(width) shuffles per vector: more than 16 do not pay
     return min(width, 16) if any(access == "t" for _, access in nest.inputs) else width
 

@@ -305,9 +305,9 @@ def to_memory(fn, value, dtype):
     if dtype == "bf16":
         bits = fn.convert("bitcast", value, vector("i32", w))
         # round to nearest even by hand: the bf16 instruction of x86 would flush denormals
-        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        rounded = bits + 0x7FFF + ((bits >> 16) & 1)
         nan = fn.pure(f"fcmp uno {value}, {value.name}", vector(I1, w))
-        rounded = fn.select(nan, 0x7FC0, rounded)
+        rounded = fn.select(nan, 0x7FC00000, rounded) >> 16
         return fn.convert("trunc", rounded, vector("i16", w))
     if dtype == "f16":
         half = fn.convert("fptrunc", value, vector("half", w))

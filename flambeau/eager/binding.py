@@ -84,11 +84,13 @@ def bind(op, args, kwargs):
 
 
 def _is_old(op, order, args):
-    """Are numbers where this order has numbers, and nowhere else?"""
+    """Are numbers where this order has numbers? Elsewhere only pointwise rows take them, too."""
     numbers = {p.name for p in op.params if p.keyword_only}
-    numbers |= {"other"} if op.name == "rsub" else set()  # of a number, in the old order
     return all(
-        (as_number(value) is not None) == (name in numbers) for name, value in zip(order, args)
+        as_number(value) is not None
+        if name in numbers
+        else isinstance(value, Tensor) or op.kind == "pointwise"
+        for name, value in zip(order, args)
     )
 
 
@@ -134,8 +136,13 @@ def own_complaint(op, args, kwargs):
     try:
         op.body(*args, **kwargs)
     except (ValueError, AssertionError) as complaint:
-        complaint.__suppress_context__ = True
         return complaint
+    except (RuntimeError, NotImplementedError) as complaint:
+        # said by the body itself, not by an op that it calls, which looks at types first
+        last = complaint.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        return complaint if last is not None and last.tb_frame.f_code is op.body.__code__ else None
     except Exception:  # what comes of a wrong type further on is not the row's own check
         return None
     return None

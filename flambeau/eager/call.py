@@ -110,6 +110,7 @@ class Kind:
         "codes",
         "steps",
         "facts",
+        "device",
         "runtime",
         "kernels",
     )
@@ -124,7 +125,8 @@ class Kind:
         self.scalars = "".join(
             scalar_kinds(next(kinds)) if c in "sn" else c for c in family.pattern if c != "t"
         )
-        self.runtime = common_device(layouts).runtime
+        self.device = common_device(layouts)
+        self.runtime = self.device.runtime
         operands = (*self.dtypes, *(layout.dtype for layout in layouts))
         self.codes = [d.code for d in operands]
         self.facts = self.steps, _ = facts_of(operands)
@@ -228,9 +230,8 @@ class Family:
         else:
             facts = kind.key, kind.trace, layouts, kind.scalars, kind.dtypes
             known = {"kind": kind} if self.elementwise else {}
-            device = common_device(layouts)
-            outs, kernel, desc = self.plan_nest(*facts, device=device, **known)
-            kernel = _with_numbers(kernel, layouts, len(outs), device)
+            outs, kernel, desc = self.plan_nest(*facts, device=kind.device, **known)
+            kernel = _with_numbers(kernel, layouts, len(outs), kind.device)
         return (*outs, kernel, desc)
 
     def _given(self, key):

@@ -17,8 +17,10 @@ from flambeau._tensor.dlpack import to_dlpack as to_dlpack
 from flambeau._tensor.nested import from_data, infer_dtype, plain
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.eager.arguments import argument as asked
-from flambeau.eager.copying import fill_into, filled, formatted_layout
+from flambeau.eager.copying import WHOLE, fill_into, filled, formatted_layout
+from flambeau.eager.fragments import follow_makers
 from flambeau.eager.options import (
+    KINDS,
     device_of,
     dtype_of,
     finish,
@@ -168,6 +170,35 @@ def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memor
     return finish(t, requires_grad, name)
 
 
+follow_makers(globals())
+
+
+def _plan_constant(key):
+    """(dtype and device in full, kernel, description) of tensors full of a number of a type."""
+    dtype, device, kind = key
+    dtype, device = KINDS[dtype, device]
+    return dtype, device, *WHOLE[make_layout((2,), (1,), dtype, device).sort, kind]
+
+
+CONSTANTS = Plans(_plan_constant, mixed=True)
+
+
+def plain_constant(sizes, dtype, device, value):
+    """As `fresh_plain`, full of a number."""
+    if not sizes:
+        return None
+    kind = type(value)
+    try:
+        found = CONSTANTS[dtype, default_device() if device is None else device, kind]
+    except TypeError:  # a dtype or a device that is none, and may not even be hashable
+        return None
+    dtype, device, kernel, described = found
+    t = _sized(sizes, dtype, device)  # noqa: F821
+    if t is not None:
+        kernel(described, t._storage.pointer, value, t._layout.numel)
+    return t
+
+
 def _sparse_zeros(sizes, dtype, device, layout, name):
     """A tensor of another layout, without elements."""
     from flambeau._sparse.creation import zeros_in  # with the first sparse tensor
@@ -209,9 +240,8 @@ def _full(name, size, value, out, dtype, device, requires_grad):
         and (dtype is None or (type(dtype) is _dtype.dtype and dtype in _ROOMY))
     ):
         found = infer_dtype((value,)) if dtype is None else dtype
-        t = fresh_plain((size,), found, device)
+        t = plain_constant((size,), found, device, value)
         if t is not None:
-            fill_into(t, value)
             return t if requires_grad is False else finish(t, requires_grad, name)
     value = number(value, name, "fill_value", 2)
     shape = size_tuple(size, name)
@@ -293,9 +323,8 @@ def _constant(word, value):
         pin_memory=False, names=None,
     ):  # fmt: skip
         if size is out is layout is None:
-            t = fresh_plain(sizes, dtype, device)
+            t = plain_constant(sizes, dtype, device, value)
             if t is not None:
-                fill_into(t, value)
                 return t if requires_grad is False else finish(t, requires_grad, word)
         if value == 0 and layout is not None and layout is not strided:
             return _sparse_zeros(sizes if size is None else size, dtype, device, layout, word)
@@ -317,9 +346,9 @@ def _constant(word, value):
     ):  # fmt: skip
         dtype = self._layout.dtype if dtype is None else dtype
         device = device or self._layout.device
-        t = fresh_plain(sizes, dtype, device) if size is None else None
+        t = plain_constant(sizes, dtype, device, value) if size is None else None
         if t is not None:
-            return finish(fill_into(t, value), requires_grad, "new_" + word)
+            return t if requires_grad is False else finish(t, requires_grad, "new_" + word)
         return sized("new_" + word, sizes, size, None, dtype, device, requires_grad, fill)
 
     return (

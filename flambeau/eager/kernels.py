@@ -8,7 +8,7 @@ import importlib
 import time
 from functools import partial
 
-from flambeau import _dtype, _layout, _natively, _tensor, config
+from flambeau import _device, _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
@@ -221,8 +221,9 @@ def _checks():
 
 CHECKS = _checks()
 _pool_for = host_allocator.pool_for if CHECKS is None else CHECKS.install()
-device.runtimes["cpu"] = base.Runtime(_pool_for, building_for(_host_target))
-device.runtimes["meta"] = base.Shapes()
+_device.cpu.runtime = base.Runtime(_pool_for, building_for(_host_target))
+_device.meta.runtime = base.Shapes()
+device.runtimes |= {"cpu": _device.cpu.runtime, "meta": _device.meta.runtime}
 device.starters["cuda"] = _cuda
 if CHECKS is None:
     _layout.POOLS[device("cpu")] = host_allocator.few

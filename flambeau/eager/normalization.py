@@ -147,7 +147,7 @@ def _plan_gradients(name, input, statistics, weight, bias, needs):
         return constant(0, layouts, left_out=True)
     rows = statistics.numel
     n = input.numel // rows
-    described, chunks = along_rows(rows, n)
+    described, chunks = along_rows(rows, n, input.device)
     compute = compute_dtype(input.dtype)
     codes = (input.dtype.code,)
     if name == "layer_norm_backward":

@@ -94,12 +94,24 @@ def _spread(inputs, shape):
     """
     if shape is not None:
         return tuple(shape), tuple(chain(*[expanded_strides(i, shape) for i in inputs])), None
-    sizes, strides = inputs[0].sizes, tuple(chain(*[i.strides for i in inputs]))
-    for i in inputs:
-        if i.sizes != sizes:
-            every = tuple(chain(*[i.sizes for i in inputs]))
-            return nests.broadcast(every, strides, tuple([i.ndim for i in inputs]))
-    return sizes, strides, None
+    if not _differ(inputs):
+        return inputs[0].sizes, tuple(chain(*[i.strides for i in inputs])), None
+    return nests.broadcast(*_facts_of(inputs))
+
+
+def _differ(inputs):
+    """Are there several shapes?"""
+    sizes = inputs[0].sizes
+    return inputs[-1].sizes != sizes or any(i.sizes != sizes for i in inputs[1:-1])
+
+
+def _facts_of(inputs):
+    """(sizes of all, strides of all, number of dimensions of each)."""
+    if len(inputs) == 2:
+        a, b = inputs
+        return a.sizes + b.sizes, a.strides + b.strides, (a.ndim, b.ndim)
+    sizes, strides = chain(*[i.sizes for i in inputs]), chain(*[i.strides for i in inputs])
+    return tuple(sizes), tuple(strides), tuple([i.ndim for i in inputs])
 
 
 def plan_nest(
@@ -113,35 +125,48 @@ def plan_nest(
     what is known of this computation for these dtypes, with its kernels by marks.
     """
     device = device or inputs[0].device
-    sizes, spread, strides = _spread(inputs, shape)
-    if outs is None:
-        if strides is None:
-            first = _output(sizes, inputs, spread, out_dtypes[0], device)
-        else:
-            first = make_layout(sizes, strides, out_dtypes[0], device)
-        outs = (first,)
-        for d in out_dtypes[1:]:
-            outs += (first if d is first.dtype else make_layout(sizes, first.strides, d, device),)
     runtime = device.runtime
-    if outs[0].numel == 0 or not runtime.computes:
-        return outs, nothing, NO_WORK
-    operands = (*outs, *inputs)
-    strides = (*chain(*[o.strides for o in outs]), *spread)
-    walk = nests.walked if collapsing else _as_they_are
-    items, complexes = kind.facts if kind is not None else facts_of([o.dtype for o in operands])
-    mark, sizes, steps = walk(sizes, strides, items, len(outs), complexes)
+    if kind is not None and outs is None and shape is None and collapsing and _differ(inputs):
+        # fresh results of a broadcast: all in one call of native code
+        items, complexes = kind.facts
+        facts = nests.spread_out(*_facts_of(inputs), items, len(out_dtypes), complexes)
+        sizes, strides, mark, lengths, steps = facts
+        outs = _outputs(make_layout(sizes, strides, out_dtypes[0], device), out_dtypes)
+        if outs[0].numel == 0 or not runtime.computes:
+            return outs, nothing, NO_WORK
+    else:
+        sizes, spread, strides = _spread(inputs, shape)
+        if outs is None and strides is None:
+            outs = _outputs(_output(sizes, inputs, spread, out_dtypes[0], device), out_dtypes)
+        elif outs is None:
+            outs = _outputs(make_layout(sizes, strides, out_dtypes[0], device), out_dtypes)
+        if outs[0].numel == 0 or not runtime.computes:
+            return outs, nothing, NO_WORK
+        strides = (*chain(*[o.strides for o in outs]), *spread)
+        walk = nests.walked if collapsing else _as_they_are
+        dtypes = [o.dtype for o in (*outs, *inputs)]
+        items, complexes = kind.facts if kind is not None else facts_of(dtypes)
+        mark, lengths, steps = walk(sizes, strides, items, len(outs), complexes)
     found = kind.kernels.get(mark) if kind is not None else None
     if found is None:
-        pattern, rank = pattern_of(mark, operands)
+        pattern, rank = pattern_of(mark, (*outs, *inputs))
         outputs, others = pattern[: len(outs)], pattern[len(outs) :]
         found = nest_kernel(runtime, key, trace, outputs, others, scalars, rank)
         if kind is not None:
             kind.kernels[mark] = found
     kernel, chunk = found
-    chunks, desc = nests.described(sizes, steps, chunk)
+    chunks, desc = nests.described(lengths, steps, chunk)
     if chunks > 1:
         pool().ensure_workers()
     return outs, kernel, desc
+
+
+def _outputs(first, dtypes):
+    """Layouts of all results, like the first."""
+    if len(dtypes) == 1:
+        return (first,)
+    sizes, strides, device = first.sizes, first.strides, first.device
+    return (first, *[make_layout(sizes, strides, d, device) for d in dtypes[1:]])
 
 
 def facts_of(dtypes):

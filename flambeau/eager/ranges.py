@@ -8,10 +8,13 @@ import struct
 import warnings
 
 from flambeau import _dtype
+from flambeau._device import default_device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
+from flambeau.eager.fragments import follow_makers
 from flambeau.eager.kernels import pool
 from flambeau.eager.options import (
+    KINDS,
     dtype_of,
     finish,
     fresh_plain,
@@ -121,7 +124,8 @@ def arange(
 def _plain_range(first, last, step, dtype, device):
     """A range between plain numbers of moderate size, upwards; None for others."""
     if type(first) is type(last) is type(step) is int:
-        dtype = _dtype.int64 if dtype is None else dtype
+        if dtype is None:
+            return _plain_integers(first, last, step, device)
     elif _NUMBERS.issuperset((type(first), type(last), type(step))):
         dtype = _dtype.default_dtype() if dtype is None else dtype
         if type(dtype) is not _dtype.dtype or dtype.category < _dtype.FLOATING:
@@ -140,6 +144,28 @@ def _plain_range(first, last, step, dtype, device):
     return _count_into(t, name, "ffi", float(first), float(step), whole)
 
 
+def _plain_integers(first, last, step, device):
+    """The same for integers of the usual dtype."""
+    if not (step > 0 and -_FAR < first <= last < _FAR):
+        return None
+    try:
+        device, kernel, description = _INTEGERS[default_device() if device is None else device]
+    except TypeError:  # no device, and may not even be hashable
+        return None
+    count = -((first - last) // step)
+    t = _sized((count,), _dtype.int64, device)  # noqa: F821
+    if t is not None:
+        kernel(description, t._storage.pointer, first, step, count)
+    return t
+
+
+def _plan_integers(device):
+    _, device = KINDS[_dtype.int64, device]
+    return device, *_COUNTS["arange", "ii", _dtype.int64, device]
+
+
+_INTEGERS = Plans(_plan_integers, by_default=False, mixed=True)
+follow_makers(globals())
 _NUMBERS = frozenset((int, float))
 _FAR = 1 << 53
 

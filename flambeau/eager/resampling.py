@@ -31,7 +31,8 @@ from flambeau.eager.resampling_tables import (
 from flambeau.eager.rows import dense_like, has_work, vector_layout
 from flambeau.runtime.cpu import packed
 
-CHUNK = 1 << 15  # elements read and written by a chunk, about
+CHUNK = 1 << 14  # elements read and written by a chunk, about
+ROW = 16  # elements that would take as long as beginning a row does
 MOST = 64  # chunks, because each has a row of scratch memory
 
 
@@ -151,7 +152,8 @@ def _described(
     or channels; count: taps of a column in blocks; places: of three tables.
     """
     rows = planes * there[0] * there[1]
-    per_chunk = -(-rows // min(MOST, rows, max(1, work // CHUNK)))
+    wanted = (work + rows * ROW) // CHUNK & -2
+    per_chunk = -(-rows // min(MOST, rows, max(1, wanted)))
     chunks = -(-rows // per_chunk)
     head = [chunks, rows, per_chunk, *there, *here, step, line, count]
     return chunks, packed([*head, *places])

@@ -20,9 +20,11 @@ from flambeau.ops.table import public
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
 LONG = 1 << 17
-GPU_LONG, ENOUGH = 1 << 14, 1 << 9  # the same on a GPU, unless there are rows enough
+GPU_BLOCK, GPU_LONG = 1 << 13, 1 << 14  # the same on a GPU, unless there are rows enough
+ENOUGH = 1 << 9
 # facts of codegen/gpu/chained.py
-THREADS, STRETCH, STATE = 256, 64, 2
+THREADS, VECTORS, LINE, STRETCH, STATE = 256, 8, 16, 64, 2
+CHAINED = (d.float32, d.float64, d.float16, d.bfloat16, d.int64, d.int32, d.int16, d.int8, d.uint8)
 
 
 def _plan_scan(name, layout, dim, *dtypes):
@@ -45,11 +47,12 @@ def _plan_scan(name, layout, dim, *dtypes):
         words = ScanColumns(outer * groups, n, inner, groups, per_group)
     else:
         build, blocks, block = "scans:build_scan_rows", 1, n
-        if is_cuda(device):
-            if n >= GPU_LONG and outer < ENOUGH:
-                return _plan_chain(layouts, name, key, outer, n)
-        elif n >= LONG:
-            block, blocks = BLOCK, -(-n // BLOCK)
+        on_gpu = is_cuda(device)
+        if on_gpu and n >= GPU_LONG and outer < ENOUGH and layout.dtype in CHAINED:
+            return _plan_chain(layouts, name, key, outer, n, layout.itemsize)
+        if (n >= GPU_LONG and outer < ENOUGH) if on_gpu else n >= LONG:
+            block = GPU_BLOCK if on_gpu else BLOCK
+            blocks = -(-n // block)
             totals = vector_layout(2 * outer * blocks, d.int64, device)
         pieces, per_chunk = outer * blocks, max(1, BLOCK // block)
         words = ScanRows(-(-pieces // per_chunk), pieces, n, block, blocks, per_chunk)
@@ -60,13 +63,12 @@ def _plan_scan(name, layout, dim, *dtypes):
     return *layouts, kernel, desc, totals
 
 
-def _plan_chain(layouts, name, key, rows, n):
+def _plan_chain(layouts, name, key, rows, n, item):
     """The same for long rows on a GPU: a tile per group of threads, which tell each other."""
-    each = 4 if name in ("cummax", "cummin") or key[1][0] == "c" else 8  # elements of a thread
-    block = THREADS * each
+    block = THREADS * VECTORS * min(8, LINE // item)
     blocks = -(-n // block)
     words = ScanRows(1, rows * blocks, n, block, blocks, 1)
-    *_, kernel, desc = launch(layouts, words, name, "chained:build_scan", *key, each)
+    *_, kernel, desc = launch(layouts, words, name, "chained:build_scan", *key)
     slots = rows * (blocks + -(-blocks // STRETCH))
     room = vector_layout(1 + slots * (1 + STATE), d.int64, layouts[0].device)
     return *layouts, _chained, (kernel, desc, room), None

@@ -14,6 +14,7 @@ from flambeau.eager.rows import chunks_of, dense_like, has_work, reduced_shape
 from flambeau.runtime.cpu import packed
 
 GRAIN = 1 << 16  # elements per chunk
+FEW = 1 << 14  # elements of a chunk on a GPU
 FINE = 1 << 13  # the same where chunks leave nothing to add up: some microseconds of work
 ROW = 32  # elements that would take as long as beginning a row does
 
@@ -23,9 +24,11 @@ def row_kernel(layout, walk, name, *facts):
     return layout.device.runtime.kernel(name, "row_programs:build", walk, name, *facts)
 
 
-def along_rows(rows, n):
+def along_rows(rows, n, device):
     """(description of a walk along rows, chunks), where every chunk has sums of its own."""
     per_chunk = GRAIN // n or 1
+    if not device.runtime.is_host:  # a group of threads has a chunk: many, and teams fill them
+        per_chunk = min(max(16, (FEW // n) & -16), max(1, rows // 512))
     chunks = 1 if rows <= per_chunk else chunks_of(rows, per_chunk)
     return packed(Rows(chunks, rows, n, per_chunk)), chunks
 

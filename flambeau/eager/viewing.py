@@ -172,6 +172,9 @@ def _function_text(op):
     text = f"def {op.name}({signature}):\n    try:\n"
     if "natively" in op.options:
         given, some = ("args", "args and ") if op.options.get("varargs") else (", ".join(names), "")
+        if "turning" in op.options:
+            rank, given = op.options["turning"]
+            some = f"input._layout.ndim == {rank} and "
         text += f"        if {some}not (kwargs or input._requires_grad):\n"
         text += f"            out = {op.options['natively']}(input, {given}, modes.grad)\n"
         text += "            if out is not None:\n                return out\n"

@@ -55,6 +55,40 @@ def _cross_entropy_rows(input, target, weight: OptionalTensor, ignore_index: int
     """Cross entropy of scores (rows x classes), and the numbers that its backward wants."""
 
 
+@composite("cross_entropy_wide_backward", variants="")
+def _cross_entropy_wide_backward(
+    g, input, target, weight: OptionalTensor, statistics, ignore_index: int, reduction: str
+):
+    """The same where the loss is in float32 and the scores are not."""
+    given = g, input.to(g.dtype), target, weight, statistics, ignore_index, reduction
+    return _cross_entropy_rows_backward(*given).to(input.dtype)
+
+
+@template(
+    "cross_entropy_wide",
+    variants="",
+    outputs=2,
+    node="NllLossBackward0",
+    grad=lambda g, input, target, weight, out1, ignore_index, reduction: (
+        _cross_entropy_wide_backward(g, input, target, weight, out1, ignore_index, reduction)
+    ),
+)
+def _cross_entropy_wide(input, target, weight: OptionalTensor, ignore_index: int, reduction: str):
+    """Cross entropy of half scores in float32, as if they had been cast; on GPUs."""
+
+
+def of_halves(input, target, ignore_index=-100, reduction="mean"):
+    """cross_entropy(input.float(), target), without scores in float32 in memory; None if this is
+    not for rows of scores and class numbers.
+    """
+    own, classes = input._layout, target._layout
+    if own.ndim != 2 or classes.ndim != 1 or classes.dtype is not int64 or own.itemsize != 2:
+        return None
+    if reduction not in _REDUCTIONS or own.device.type != "cuda" or not own.numel:
+        return None
+    return _cross_entropy_wide(input, target, None, ignore_index, reduction)[0]
+
+
 @composite("nll_loss_positions_backward", variants="")
 def _nll_loss_backward(
     g, input, target, weight: OptionalTensor, statistics, ignore_index: int, reduction: str

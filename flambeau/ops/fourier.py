@@ -107,9 +107,11 @@ def _resized(input, dim, n):
 
 def _line(input, n, dim):
     """(dim from the front, number of points) of a transform along one dimension."""
-    dim = wrap_dim(dim, input.ndim, scalar_ok=False)
-    n = input.shape[dim] if n is None else n
-    _check_count(n)
+    shape = input.shape
+    dim = wrap_dim(dim, len(shape), scalar_ok=False)
+    n = shape[dim] if n is None else n
+    if n < 1:
+        _check_count(n)
     return dim, n
 
 
@@ -143,11 +145,14 @@ def _axes(input, s, dim):
 
 
 def _full(input, n, dim, norm, forward, name):
-    input = _floating(input, name)
-    dim, n = _line(input, n, dim)
-    input = _resized(input, dim, n)
-    scale = _scale(norm, n, forward)
-    if input.dtype.is_complex:
+    is_complex = input.dtype.is_complex
+    if not is_complex:
+        input = _floating(input, name)
+    given, (dim, n) = n, _line(input, n, dim)
+    if given is not None:
+        input = _resized(input, dim, n)
+    scale = 1.0 if forward and norm is None else _scale(norm, n, forward)
+    if is_complex:
         return _fft_c2c(input, (dim,), scale, forward)
     found = _fft_r2c(input, dim, scale, False)
     return found if forward else found.conj()

@@ -114,6 +114,8 @@ def mse_loss(
     weight: OptionalTensor = None,
 ):
     """Mean of the squared differences; with a weight, the mean by weight."""
+    if weight is not None and not input.dtype.is_floating_point:
+        return _by_ops("square", input, target, size_average, reduce, reduction, weight)
     return _error("squared_error", input, target, size_average, reduce, reduction, weight)
 
 
@@ -128,7 +130,7 @@ def l1_loss(
 ):
     """Mean of the absolute differences; with a weight, the mean by weight."""
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
-        return _plain_l1(input, target, size_average, reduce, reduction, weight)
+        return _by_ops("abs", input, target, size_average, reduce, reduction, weight)
     return _error("absolute_error", input, target, size_average, reduce, reduction, weight)
 
 
@@ -144,12 +146,12 @@ def _error(name, input, target, size_average, reduce, reduction, weight):
     return _weighted("weighted_" + name, input, target, weight, reduction)
 
 
-def _plain_l1(input, target, size_average, reduce, reduction, weight):
+def _by_ops(name, input, target, size_average, reduce, reduction, weight):
     """Integers and complex numbers, by ordinary ops."""
     if input.shape != target.shape:
         input, target = same_shape(input, target, warn=True)
     number = reduction_number(reduction, size_average, reduce)
-    value = (input - target).abs()
+    value = public(name)(input - target)
     if weight is not None:
         _check_weight(input, weight)
         value = value * weight

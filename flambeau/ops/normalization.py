@@ -153,14 +153,14 @@ def _check_rms_weight(weight, normalized_shape):
 
 def _mixed_rms_norm(input, normalized_shape, weight, eps):
     """The same in other ops: complex numbers, and weights of another dtype."""
-    if input.dtype.category < d.FLOATING:
-        raise errors.not_implemented("rms_norm", input.dtype)
     if tuple(input.shape[input.ndim - len(normalized_shape) :]) != normalized_shape:
         text = ", ".join(map(str, normalized_shape))
         raise RuntimeError(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape [*{text}],"
             f" but got input of size{list(input.shape)}"
         )
+    if input.dtype.category < d.FLOATING:
+        raise errors.not_implemented("rms_norm", input.dtype)
     eps = d.finfo(_accumulated(input.dtype)).eps if eps is None else eps
     wide = input.float() if input.dtype in (d.float16, d.bfloat16) else input
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))

@@ -126,6 +126,8 @@ def _resolve(ndim, pad, mode, value):
         pad = ints("pad", "pad", pad)
     except TypeError as error:
         raise TypeError(str(error).replace("position 1", "position 2")) from None
+    if mode != "constant" and mode not in _NAMES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) > 2 * ndim:
@@ -146,8 +148,6 @@ def _resolve(ndim, pad, mode, value):
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
-    if mode not in _NAMES:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     return _EDGES[mode, dims], (pad,)
 
 

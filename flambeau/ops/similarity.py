@@ -47,10 +47,12 @@ def normalize(input, p: object = 2.0, dim: object = 1, eps: float = 1e-12):
 def cosine_similarity(x1, x2, dim: int = 1, eps: float = 1e-8):
     """The cosine of the angle between vectors along dim; norms count as eps at least."""
     common = d.promote_types(x1.dtype, x2.dtype)
-    if not (common.is_floating_point or common.is_complex):
+    if not common.is_floating_point:
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}"
         )
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     x1, x2 = public("broadcast_tensors")(x1.to(common), x2.to(common))
     lengths = [public("linalg_vector_norm")(x, 2, dim, True).clamp_min(eps) for x in (x1, x2)]
     return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)

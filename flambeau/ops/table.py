@@ -327,6 +327,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "number": Function,
         "otherwise": Function,
         "overloads": int,
+        "turning": tuple,  # the rank it is done natively for, and the other arguments then
         "varargs": str,
     },
 }

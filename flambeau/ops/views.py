@@ -228,7 +228,12 @@ def _transposed(layout, a, b):
     return shape, strides, 0
 
 
-@table.view(grad=lambda g: g.t(), variants="function method inplace")
+@table.view(
+    grad=lambda g: g.t(),
+    natively="_turned",
+    turning=(2, "0, 1"),
+    variants="function method inplace",
+)
 def t(input):
     """The transpose of a matrix; vectors and numbers stay as they are."""
     if input.ndim > 2:

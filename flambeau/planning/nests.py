@@ -113,6 +113,22 @@ def walked(sizes: tuple, spread: tuple, items: tuple, outputs, complexes):
 
 
 @natively
+def spread_out(sizes: tuple, strides: tuple, ranks: tuple, items: tuple, outputs, complexes):
+    """(common sizes, strides of a fresh result, mark, sizes of the walk, its steps in bytes) of
+    operands that have to be broadcast: `broadcast`, then `walked`.
+    """
+    whole, spread, fresh = broadcast(sizes, strides, ranks)
+    every = []
+    for _ in range(outputs):
+        for s in fresh:
+            every.append(s)
+    for s in spread:
+        every.append(s)
+    mark, lengths, steps = walked(tuple(whole), tuple(every), items, outputs, complexes)
+    return tuple(whole), tuple(fresh), mark, tuple(lengths), tuple(steps)
+
+
+@natively
 def marked(sizes: tuple, steps: tuple, items: tuple, outputs, complexes):
     """(mark, is any operand read in steps?)"""
     count = len(items)

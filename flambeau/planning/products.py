@@ -15,7 +15,8 @@ MODES = ("direct", "dots", "columns", "panels", "blocked")
 DIRECT, DOTS, COLUMNS, PANELS, BLOCKED = range(5)
 FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
 FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as they are needed
-GRAIN = 1 << 20  # multiplications that are worth a chunk of their own
+GRAIN = 1 << 20  # multiplications of a chunk of a large product; small ones are cut finer
+READ = 1 << 16  # elements of B that are worth a chunk where few rows are multiplied with it
 MOST_PANELS = 12  # of a block of rows: they stay in the second-level cache
 BLOCKED_VECTORS = 2
 LEAST_SQUARES = 1 << 15  # multiplications from which matrix registers pay
@@ -187,7 +188,8 @@ def described(
         if threads > MANY:
             pack_chunks = max(1, min(2 * threads, packing >> 13))
     else:
-        row_groups, column_groups = _groups(mode, panels, strips, m, n, k, batch, threads)
+        wide = strips * columns
+        row_groups, column_groups = _groups(mode, panels, strips, m, wide, k, batch, threads)
         if mode in (COLUMNS, PANELS):
             slot = partial_at = _pages(padded * columns * packed_item)
         if mode == PANELS:
@@ -195,9 +197,10 @@ def described(
             slot += _pages(most * padded * packed_item + SPILL)
     groups = row_groups * column_groups
     items = batch * groups
-    per_chunk = max(1, (GRAIN // (8 if threads > MANY else 2)) // max(1, m * n * k // groups))
-    if m <= 4 and batch == 1:  # reading B is the work, and was cut for it
-        per_chunk = 1
+    each = max(1, m * strips * columns * k // groups)  # with the lanes that go unused
+    per_chunk = max(1, (GRAIN // (8 if threads > MANY else 4)) // each)
+    if m <= 4:  # reading B is the work
+        per_chunk = max(1, READ // max(1, n * k)) if groups == 1 else 1
     chunks = -(-items // per_chunk) + pack_chunks
     words = [
         *Product(
@@ -226,13 +229,13 @@ def _pages(nbytes):
 def _groups(mode, panels, strips, m, n, k, batch, threads):
     """How a small product is cut: enough pieces, each of several panels."""
     most = 8
-    grain = GRAIN
+    grain = GRAIN // 4
     if threads > MANY:
         most = 2 * threads
         grain = GRAIN // 4 if m * n * k < GRAIN else GRAIN // 8
     wanted = m * n * k // grain
     if m <= 4:  # reading B is the work
-        wanted = k * n // (grain // 4)
+        wanted = k * n // (grain // 4 if threads > MANY else GRAIN // 4)
     wanted = min(most, wanted)
     if wanted < 2 or batch >= max(32, 2 * threads):
         return 1, 1

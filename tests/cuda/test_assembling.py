@@ -22,10 +22,9 @@ GRADIENT = Part("g", (ELEMENT[0],), ("more0",), (), (), False)
 MORE = ("more0", "f32"), ("more1", "bf16"), ("more2", "bf16")
 
 KERNELS = [
-    ("chained", "scan", "cumsum", "f32", ("f32",), 8),
-    ("chained", "scan", "cumsum", "c64", ("c64",), 4),
-    ("chained", "scan", "cummax", "bf16", ("bf16", "i64"), 4),
-    ("chained", "scan", "logcumsumexp", "f64", ("f64",), 8),
+    ("chained", "scan", "cumsum", "f32", ("f32",)),
+    ("chained", "scan", "cummax", "bf16", ("bf16", "i64")),
+    ("chained", "scan", "logcumsumexp", "f64", ("f64",)),
     ("compaction", "nonzero", "bool"),
     ("compaction", "nonzero", "f32"),
     ("compaction", "select", 4),
@@ -38,6 +37,8 @@ KERNELS = [
     ("joining", "join", PaddedPiece),
     ("padding", "pad", 32, "constant"),
     ("padding", "pad", 64, "circular"),
+    ("rows_cross_entropy", "cross_entropy", "bf16", "i64", False, "none", "f32"),
+    ("rows_cross_entropy", "cross_entropy_backward", "f16", "i64", False, "mean", "f32"),
     ("rows", "joined", "rows", "layer_norm", (*NORM, True), MORE, "f", SUM, HALF),
     (
         "rows", "joined", "rows", "layer_norm_backward", (*NORM, ("dx", "dw", "db")),

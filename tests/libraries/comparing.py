@@ -11,9 +11,7 @@ PROGRAMS = HERE / "programs"
 RECORDED = HERE / "recorded"
 NOISE = ("showing",)
 # programs that stop or differ, and why
-KNOWN: dict[str, str] = {
-    "small_optimizers": "only SOAP, whose numbers are off in the third digit",
-}
+KNOWN: dict[str, str] = {}
 
 
 def names():

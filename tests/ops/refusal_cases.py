@@ -363,6 +363,16 @@ torch.group_norm(T(1.),2)
 torch.group_norm(torch.ones(4),0)
 torch.unsafe_split(T(1.),1,2)
 torch.adaptive_avg_pool1d(torch.ones(1,3)>0,(0,))
+F.pad(torch.ones(1,2,3),(0,1),'mean',.5)
+F.pad(torch.ones(1,2,3),(1,),'nearest')
+F.pad(torch.ones(1,2,3),(1,1,1,1,1,1,1,1),'foo')
+F.mse_loss(torch.ones(2).short()*3,torch.ones(2).short(),weight=torch.ones(2).short())
+F.mse_loss(torch.ones(2)*3j,torch.ones(2)*1j,weight=torch.ones(2)*1j)
+F.cosine_similarity(torch.ones(2,2)*1j,torch.ones(2,2))
+F.cosine_similarity(torch.ones(2,2),torch.ones(2,2),eps=-.5)
+F.group_norm(T(1.),3,1,T(1.))
+torch.rms_norm(torch.ones(3,2,2).byte(),(2,3))
+F.linear_cross_entropy(torch.ones(1,1,1,1),torch.ones(2,2),torch.ones(2),linear_bias=2)
 """
 
 LINES = [line for text in (OUTS, NUMBERS, INDICES, ARGUMENTS) for line in text.strip().splitlines()]

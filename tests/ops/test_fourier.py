@@ -253,3 +253,21 @@ def test_stft_refuses():
         fl.istft(fl.zeros(5, 5), 8, window=fl.ones(8))
     with pytest.raises(RuntimeError, match="window overlap add min: 1"):
         fl.istft(fl.zeros(9, 5) + 0j, 16, window=fl.zeros(16))
+
+
+@pytest.mark.parametrize("lines", [(), (3,), (21,)], ids=["alone", "few", "many"])
+@pytest.mark.parametrize("n", [11, 37, 74, 101, 149, 151, 257, 397, 401, 1111])
+def test_lengths_with_large_prime_factors(n, lines):
+    """Mirrored sums, convolutions and vectors of every width give what NumPy gives."""
+    rng = np.random.default_rng(n)
+    real, imaginary = rng.standard_normal((2, *lines, n))
+    x = real + 1j * imaginary
+    for dtype, error in ((np.complex128, 1e-13), (np.complex64, 3e-6)):
+        given = fl.from_numpy(x.astype(dtype))
+        for ours, theirs in ((fl.fft.fft, np.fft.fft), (fl.fft.ifft, np.fft.ifft)):
+            expected = theirs(x)
+            gap = np.abs(ours(given).numpy() - expected).max()
+            assert gap <= error * np.abs(expected).max()
+        half = fl.fft.rfft(given.real)
+        assert np.abs(half.numpy() - np.fft.rfft(real)).max() <= error * n
+        assert np.abs(fl.fft.irfft(half, n).numpy() - real).max() <= error * 10

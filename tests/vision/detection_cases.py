@@ -71,7 +71,7 @@ def numbers(rng):
 
 
 def answers(torch, detection, name):
-    """Losses, and for each finding its shape and the sum of its values."""
+    """Losses, gradients, and for each finding its shape and the sum of its values."""
     rng = np.random.default_rng(4)
     model = build(torch, detection, name).double()
     with torch.no_grad():
@@ -84,11 +84,41 @@ def answers(torch, detection, name):
     targets = [{k: torch.from_numpy(v) for k, v in target.items()} for target in targets]
     torch.manual_seed(5)
     losses = model.train()(images, targets)
+    sum(losses.values()).backward()
+    slopes = slopes_of(model)
     with torch.no_grad():
         found = model.eval()(images)
     return {
         "losses": {key: value.item() for key, value in losses.items()},
+        "slopes": slopes,
         "found": [
             {k: [list(v.shape), float(v.double().sum())] for k, v in each.items()} for each in found
         ],
     }
+
+
+def slopes_of(model):
+    """The gradient of every parameter: the sum of its sizes, and that along fixed directions."""
+    found = {}
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:
+            found[name] = None
+            continue
+        grad = parameter.grad.detach().double().numpy().ravel()
+        along = np.cos(np.arange(grad.size) * 0.37)
+        found[name] = [float(np.abs(grad).sum()), float(grad @ along)]
+    return found
+
+
+def flow_answers(torch, models):
+    """Means of flow after each round of a small RAFT, and gradients of their total."""
+    rng = np.random.default_rng(6)
+    model = models.optical_flow.raft_small()  # whose coordinates are of 32 bits
+    with torch.no_grad():
+        for parameter in model.parameters():
+            drawn = rng.standard_normal(tuple(parameter.shape))
+            parameter.copy_(torch.from_numpy(drawn * (parameter[0].numel() + 3) ** -0.5))
+    frames = [torch.from_numpy(rng.random((2, 3, 128, 136))).float() * 2 - 1 for _ in range(2)]
+    rounds = model.train()(*frames, num_flow_updates=3)
+    sum(flow.abs().mean() for flow in rounds).backward()
+    return {"flow": [float(flow.detach().mean()) for flow in rounds], "slopes": slopes_of(model)}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.vision import models
 from flambeau.vision.models import detection
 from flambeau.vision.models.detection import _utils, anchor_utils, keypoints, masks, transform
 from flambeau.vision.models.detection.image_list import ImageList
@@ -31,6 +32,27 @@ def test_losses_and_findings(name):
         for key, (shape, total) in other.items():
             assert one[key][0] == shape
             assert one[key][1] == pytest.approx(total, rel=1e-7, abs=1e-7), key
+    same_slopes(found["slopes"], expected["slopes"])
+
+
+def same_slopes(found, expected, rel=1e-6):
+    assert list(found) == list(expected)
+    # what a normalization takes out again has no gradient but what rounding leaves
+    largest = max(pair[0] for pair in expected.values() if pair is not None)
+    least = max(1e-9, 1e-6 * rel * largest)
+    for name, pair in expected.items():
+        assert (found[name] is None) == (pair is None), name
+        if pair is not None:
+            size = pair[0]
+            assert found[name][0] == pytest.approx(size, rel=rel, abs=least), name
+            assert found[name][1] == pytest.approx(pair[1], rel=rel, abs=rel * size + least), name
+
+
+@pytest.mark.slow
+def test_flow_and_its_gradients():
+    found, expected = cases.flow_answers(torch, models), RECORDED["raft_small"]
+    assert found["flow"] == pytest.approx(expected["flow"], rel=1e-4)
+    same_slopes(found["slopes"], expected["slopes"], 1e-3)
 
 
 def test_anchors():

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 
 from flambeau.codegen.descriptions_places import Join, PaddedPiece, Run
 from flambeau.codegen.gpu.pointwise import divided
-from flambeau.codegen.gpu.together import in_flight
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry, as_global
 from flambeau.codegen.loops import I8, I64, PTR, Module
 
-THREADS, EACH = 256, 4
+THREADS = 256
 UNITS = (16, 8, 4, 2, 1)  # bytes
 TYPES = {16: "<2 x i64>"} | {n: f"i{8 * n}" for n in UNITS[1:]}
 
@@ -20,7 +19,7 @@ TYPES = {16: "<2 x i64>"} | {n: f"i{8 * n}" for n in UNITS[1:]}
 def build_join(kind):
     """Both texts: (out, places of the pieces, eight bytes that gaps are filled with)."""
     module = Module()
-    kernel = Kernel(module, "ppbi", THREADS, resident=4)
+    kernel = Kernel(module, "ppbi", THREADS)
     fn, size = kernel.fn, len(kind._fields)
     out, sources, value = (kernel.argument(1 + k) for k in range(3))
     d = Join(*[kernel.word(k) for k in range(len(Join._fields))])
@@ -37,31 +36,23 @@ def build_join(kind):
         def copy(unit, piece=piece, source=source, first=first):
             type, per_row = TYPES[unit], piece.width / unit
             begin, step = kernel.group * THREADS + thread, kernel.groups * THREADS
-
-            def places(number):
-                """(where it is in the source, in the result)"""
+            with fn.loop(begin, rows * per_row, step) as number:
                 row = fn.value(0, I64) if kind is Run else divided(fn, number, per_row)
                 along = (number - row * per_row) * unit
                 there = along if kind is Run else row * piece.step + along
-                return there, fn.gep(out, row * d.row + first + along, I8)
+                to = fn.gep(out, row * d.row + first + along, I8)
 
-            def held(there):
-                return fn.load(fn.gep(source, there, I8), type, unit)
+                def held(there=there):
+                    return fn.load(fn.gep(source, there, I8), type, unit)
 
-            def read(number):
-                there, _ = places(number)
-                if kind is not PaddedPiece:
-                    return held(there)
-                inside = (there >= piece.begin) & (there < piece.end)
-                return fn.if_else(
-                    inside, lambda: held(there - piece.begin), lambda: _filling(fn, value, unit)
-                )
-
-            def write(number, got):
-                _, to = places(number)
+                if kind is PaddedPiece:
+                    inside = (there >= piece.begin) & (there < piece.end)
+                    got = fn.if_else(
+                        inside, lambda: held(there - piece.begin), lambda: _filling(fn, value, unit)
+                    )
+                else:
+                    got = held()
                 fn.store(got, to, unit)
-
-            in_flight(fn, begin, rows * per_row, step, read, write)
 
         def choose(units, bits=bits, copy=copy):
             unit, *rest = units
@@ -75,7 +66,7 @@ def build_join(kind):
     kernel.done()
 
     def groups(fn, word):
-        return (word(2) / (16 * EACH * word(4)) + THREADS) / THREADS
+        return (word(2) / (16 * word(4)) + THREADS) / THREADS
 
     add_host_entry(module, kernel, groups)
     return module_text(module)

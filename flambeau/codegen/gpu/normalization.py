@@ -9,7 +9,7 @@ from flambeau.codegen.loops import I64, Module
 from flambeau.codegen.templates.normalization import _compute, put_statistics
 
 
-class _Warps(Team):
+class Warps(Team):
     """Teams of a warp each."""
 
     def __init__(self, kernel):
@@ -25,7 +25,7 @@ def build_joined_statistics(code, statistics, tracked):
     module = Module()
     many = 7 if tracked else 5
     kernel = Kernel(module, "p" * (1 + many) + "ff", GROUP, words=len(Pieces._fields))
-    fn, team = kernel.fn, _Warps(kernel)
+    fn, team = kernel.fn, Warps(kernel)
     *outs, counts, means, squares = (kernel.argument(1 + k) for k in range(many))
     eps, momentum = kernel.argument(1 + many), kernel.argument(2 + many)
     _, rows, pieces = (kernel.word(k) for k in range(3))

@@ -87,19 +87,28 @@ class Rows(TeamWalk):
         self.n = d.length
         self.team = Team(kernel, d.length, self.width, d.rows, ROOM)
         self.is_aligned = self.aligned(d.length)
-        if any(isinstance(step, (Pass, Between)) for step in self.program.steps):
+        has_rows = any(isinstance(step, (Pass, Between)) for step in self.program.steps)
+        tallies = [step for step in self.program.steps if isinstance(step, Tallies)]
+        if not tallies:
             with self.team.items(d.rows) as first:
                 self.start(first, d.rows)
                 self.in_registers(first, d.rows)
-        tallies = [step for step in self.program.steps if isinstance(step, Tallies)]
-        if tallies:
-            with fn.loop(kernel.group, d.chunks, kernel.groups) as chunk:
-                self.tally(tallies[0], chunk)
+            return
+        # a group tallies the rows that it has just read: they are still near
+        teams = fn.value(GROUP, I64) / self.team.size
+        with fn.loop(kernel.group, d.chunks, kernel.groups) as chunk:
+            low = chunk * d.per_chunk
+            high = fn.min(low + d.per_chunk, d.rows)
+            if has_rows:
+                with fn.loop(low, high, teams) as first:
+                    self.start(first, high)
+                    self.in_registers(first, high)
+            self.tally(tallies[0], chunk)
 
     def groups(self, fn, word):
-        found = groups_of(fn, word(2), self.width, word(1), ROOM)
-        has_tallies = any(isinstance(step, Tallies) for step in self.program.steps)
-        return fn.max(found, word(0)) if has_tallies else found
+        if any(isinstance(step, Tallies) for step in self.program.steps):
+            return word(0)
+        return groups_of(fn, word(2), self.width, word(1), ROOM)
 
     def in_registers(self, first, count):
         """All steps of a group's rows; elements are read once if threads can keep them."""

@@ -27,8 +27,8 @@ UNROLL = 4  # vectors that a thread has on the way
 class _Losses:
     """What the kernels here share: arguments, classes, formulas on machine values."""
 
-    def __init__(self, kinds, described, code):
-        self.module = Module()
+    def __init__(self, kinds, described, code, loss=None):
+        self.module, self.loss = Module(), loss or code  # dtype of losses and their gradients
         self.kernel = kernel = Kernel(self.module, kinds, GROUP, words=len(described._fields))
         self.fn, self.code, self.type = kernel.fn, code, COMPUTE_TYPE[code]
         self.compute = LLVM_TYPE[self.type]
@@ -56,6 +56,11 @@ class _Losses:
 
     def place(self, base, at):
         return self.fn.gep(base, at, MEMORY_TYPE[self.code])
+
+    def put_loss(self, value, out, at):
+        store_element(
+            self.fn, value, self.fn.gep(out, at, MEMORY_TYPE[self.loss]), self.loss, 1, "c"
+        )
 
     def is_aligned(self, *bases):
         fn, bits = self.fn, self.d.classes * self.item
@@ -117,7 +122,7 @@ class _Totals:
             loss, weight = (cell.get(thread) for cell in self.cells)
 
             def alone():
-                _write_total(fn, reduction, self.program.code, out, statistics, loss, weight)
+                _write_total(fn, reduction, self.program.loss, out, statistics, loss, weight)
 
             def together():
                 place = fn.gep(partials, chunk * 2, "double")
@@ -143,9 +148,12 @@ def build_total(code, reduction):
     return program.text(lambda fn, word: fn.value(1, I64))
 
 
-def build_cross_entropy(code, target_code, weighted, reduction):
-    """Both texts: (out, statistics, partials, scores, classes, weights, ignored class)."""
-    program = _Losses("ppppppp" + "i", descriptions.Scores, code)
+def build_cross_entropy(code, target_code, weighted, reduction, loss=None):
+    """Both texts: (out, statistics, partials, scores, classes, weights, ignored class).
+
+    loss: the dtype of losses, if it is not that of scores.
+    """
+    program = _Losses("ppppppp" + "i", descriptions.Scores, code, loss)
     fn, kernel, d = program.fn, program.kernel, program.d
     out, statistics, partials, x, target, weights, ignored = program.arguments
     classes = program.classes(target, weights, ignored, (target_code, weighted))
@@ -178,7 +186,7 @@ def build_cross_entropy(code, target_code, weighted, reduction):
                     numbers = top.get(thread), narrowed(fn, total.get(thread), program.type)
                     loss, weight = _row_loss(program, classes, row, numbers, x, statistics)
                     if reduction == "none":
-                        store_element(fn, loss, program.place(out, row), code, 1, "c")
+                        program.put_loss(loss, out, row)
                     else:
                         totals.add(thread, loss, weight)
         if reduction != "none":
@@ -201,9 +209,9 @@ def _row_loss(program, classes, row, numbers, x, statistics):
     return fn.select(usable, loss, fn.value(0.0, compute)), weight
 
 
-def build_cross_entropy_backward(code, target_code, weighted, reduction):
+def build_cross_entropy_backward(code, target_code, weighted, reduction, loss=None):
     """Both texts: (dx, g, scores, classes, weights, statistics, ignored class)."""
-    program = _Losses("ppppppp" + "i", descriptions.Scores, code)
+    program = _Losses("ppppppp" + "i", descriptions.Scores, code, loss)
     fn, kernel, d = program.fn, program.kernel, program.d
     compute, size = program.compute, program.size
     dx, g, x, target, weights, statistics, ignored = program.arguments
@@ -214,7 +222,8 @@ def build_cross_entropy_backward(code, target_code, weighted, reduction):
         with fn.when(row < d.rows):
             found, usable, _ = classes.at(row)
             place = fn.gep(statistics, row * 2 + HEADER, compute)
-            gradient = load_element(fn, program.place(g, row * d.step), code, 1, "s")
+            at_g = fn.gep(g, row * d.step, MEMORY_TYPE[program.loss])
+            gradient = load_element(fn, at_g, program.loss, 1, "s")
             scale = gradient * classes.weight(found, usable)
             if reduction == "mean":
                 scale = scale / fn.load(statistics, compute, size)

@@ -2,7 +2,7 @@
 
 Along rows a team of threads takes a tile of a row: every thread scans a few neighbours, the totals
 of threads are scanned in the team, and what came before is combined in when results are written
-(long rows: codegen/gpu/chained.py).
+(most long rows: codegen/gpu/chained.py).
 Down columns 32 columns side by side belong to a group, and eight threads share a column in the same
 way. A tile that is not full is the last of its stretch, so it does not matter what its spare places
 hold; and a state of nothing loses against any element that is combined with it later.
@@ -15,7 +15,7 @@ from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.llvm_gpu import Kernel, add_host_entry
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, Module, bytes_of, vector
-from flambeau.codegen.templates.scans import _offset, _Walk
+from flambeau.codegen.templates.scans import _load_state, _offset, _Walk
 
 ACROSS, DOWN = 32, 8  # threads of a group: columns, and threads that share one
 
@@ -67,11 +67,11 @@ class _Scan:
 
 
 class _Rows(_Scan):
-    """Rows, each with a team of threads."""
+    """Rows, or blocks of rows, each with a team of threads."""
 
-    def __init__(self, kinds, name, source, targets, each=None):
+    def __init__(self, kinds, name, source, targets):
         super().__init__(kinds, ScanRows, name, source, targets)
-        self.each = each or (8 if sum(map(bytes_of, self.types)) <= 12 else 4)
+        self.each = 8 if sum(map(bytes_of, self.types)) <= 12 else 4
         self.team = Team(self.kernel, self.d.block, self.each, self.d.pieces)
 
     def groups(self, fn, word):
@@ -134,8 +134,8 @@ class _Rows(_Scan):
 
         fn.if_else(aligned & (at + each <= high), wide, singly)
 
-    def tiles(self, outs, x, first, carry, aligned):
-        """Scan the pieces that a group has at a time."""
+    def tiles(self, x, first, carry, aligned, outs=None):
+        """Scan the pieces that a group has at a time; without outs only to the end: their total."""
         fn, kernel, d, team, each = self.fn, self.kernel, self.d, self.team, self.each
         cells = [self.privates() for _ in range(each)]
         total, before = self.privates(), self.privates()
@@ -153,7 +153,8 @@ class _Rows(_Scan):
             team.scan(total, before, self.combine, self.nothing)
             with kernel.threads(last=True) as thread:
                 known = self.get(carry, thread)
-                self.write(outs, first, start, thread, cells, before, known, aligned)
+                if outs is not None:
+                    self.write(outs, first, start, thread, cells, before, known, aligned)
                 self.set(carry, thread, self.combine(known, self.get(total, thread)))
 
     def write(self, outs, first, start, thread, cells, before, known, aligned):
@@ -168,16 +169,54 @@ class _Rows(_Scan):
 
 
 def build_scan_rows(name, source, targets):
-    """Both texts: scan rows: (targets..., source, nothing)."""
+    """Both texts: scan rows or blocks of rows: (targets..., source, totals)."""
     program = _Rows("p" * (len(targets) + 3), name, source, targets)
-    kernel, d, team = program.kernel, program.d, program.team
-    *outs, x, _ = (kernel.argument(1 + k) for k in range(len(targets) + 2))
+    fn, kernel, d, team = program.fn, program.kernel, program.d, program.team
+    *outs, x, totals = (kernel.argument(1 + k) for k in range(len(targets) + 2))
     aligned = program.is_aligned([*outs, x], [*targets, source])
+    carry, spare = program.privates(), program.privates()
+    with team.items(d.pieces) as first:
+        with kernel.threads(last=True) as thread:
+            program.set(carry, thread, program.nothing)
+        with fn.when(d.blocks > 1):
+            # such blocks are long: a group each
+            with kernel.threads(last=True) as thread:
+                _sum_blocks(program, totals, first, thread, carry)
+            team.scan(carry, spare, program.combine, program.nothing)
+        program.tiles(x, first, carry, aligned, outs)
+    return program.text(program.groups)
+
+
+def _sum_blocks(program, totals, piece, thread, carry):
+    """The total of a share of the blocks before a piece, threads in order."""
+    fn, walk, blocks = program.fn, program.walk, program.d.blocks
+    row = divided(fn, piece, blocks)
+    number = piece - row * blocks
+    share = (number + (GROUP - 1)) / GROUP
+    first = fn.min(thread * share, number)
+    with fn.loop(first, fn.min(first + share, number)) as k:
+        at = (row * blocks + k) * len(program.types)
+        after = _load_state(fn, walk, totals, at)
+        program.set(carry, thread, program.combine(program.get(carry, thread), after))
+
+
+def build_scan_totals(name, source, targets):
+    """Both texts: the state of each block: (totals, source)."""
+    program = _Rows("ppp", name, source, targets)
+    fn, kernel, d, team = program.fn, program.kernel, program.d, program.team
+    totals, x = kernel.argument(1), kernel.argument(2)
+    aligned = program.is_aligned([x], [source])
     carry = program.privates()
     with team.items(d.pieces) as first:
         with kernel.threads(last=True) as thread:
             program.set(carry, thread, program.nothing)
-        program.tiles(outs, x, first, carry, aligned)
+        program.tiles(x, first, carry, aligned)
+        with kernel.threads(last=True) as thread:
+            piece, lane = team.mine(first, thread)
+            with fn.when((piece < d.pieces) & (lane == 0)):
+                for k, cell in enumerate(carry):
+                    place = fn.gep(totals, piece * len(carry) + k, I64)
+                    fn.store(cell.get(thread), place, 8)
     return program.text(program.groups)
 
 

@@ -196,7 +196,7 @@ def told(fn, value, pointer):
 def fence(fn):
     """What was stored before is there for all before anything that comes after."""
     if on_gpu():
-        fn.call("llvm.nvvm.membar.gl", "void", pure=False)
+        fn.line('call void asm sideeffect "fence.acq_rel.gpu;", "~{memory}"()')
 
 
 def unsigned(fn, value, type=I64):

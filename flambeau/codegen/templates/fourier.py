@@ -20,7 +20,7 @@ from flambeau.codegen.descriptions import PASSES, Fourier
 from flambeau.codegen.llvm import load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I1, I64, PTR, Module, bytes_of, vector
-from flambeau.codegen.target import current
+from flambeau.codegen.templates.tiles import registers
 
 RADIX = len(Fourier._fields)  # the word of the first one
 HEADER = RADIX + PASSES
@@ -28,13 +28,13 @@ RADICES = (8, 5, 4, 3, 2, 7)  # with code of their own; other primes share one
 
 
 class _Transform:
-    def __init__(self, kind, code, rank):
+    def __init__(self, kind, code, rank, width):
         self.kind, self.rank = kind, rank  # c2c, r2c or c2r
         self.code = code  # of the complex side
         self.real = "f32" if code == "c64" else "f64"
         self.type = "float" if code == "c64" else "double"
         self.size = bytes_of(self.type)
-        self.width = max(1, current().vector_bytes // self.size)
+        self.width = width
         self.wide = vector(self.type, self.width)
         self.module = Module()
         names = ("block", "chunk")
@@ -241,8 +241,9 @@ class _Transform:
             place = fn.gep(self.turns, (i * self.turn_row + first) * (2 * self.size), "i8")
             c, d = load_element(fn, place, self.code, self.width, "c", None, self.mask(left))
             d = fn.select(self.swap != 0, -d, d)
-            self.write(a * c - b * d, re, i)
-            self.write(a * d + b * c, im, i)
+            x, y = self.turned((a, b), c, d)
+            self.write(x, re, i)
+            self.write(y, im, i)
         self.store_lines(
             to,
             left,
@@ -310,6 +311,11 @@ class _Transform:
         re, im = fn.load(place, self.type), fn.load(fn.gep(place, 1, self.type), self.type)
         return fn.splat(re, self.width), fn.splat(im, self.width)
 
+    def turned(self, x, c, d):
+        """The product of a complex number with c + i d."""
+        (a, b), fma = x, self.fn.intrinsic
+        return fma("fma", a, c, -(b * d)), fma("fma", a, d, b * c)
+
     def pass_of(self, r, source, target, s):
         """x[q + s (p + m j)] over j gives y[q + s (r p + k)], turned by p k s / n of a circle."""
         fn = self.fn
@@ -324,27 +330,67 @@ class _Transform:
                 for k in range(r):
                     re, im = y[k]
                     if k:
-                        c, d = turns[k - 1]
-                        re, im = re * c - im * d, re * d + im * c
+                        re, im = self.turned((re, im), *turns[k - 1])
                     self.write(re, target[0], q + s * (p * r + k))
                     self.write(im, target[1], q + s * (p * r + k))
 
     def general_pass(self, r, source, target, s):
-        """The same for any radix, from the definition."""
+        """The same for any odd radix, from the definition, by elements that mirror each other.
+
+        Sums and differences of those take the places of the elements, which nobody reads again:
+        half as many terms, and real factors for complex numbers.
+        """
         fn = self.fn
         m = self.n / (s * r)
-        unit = self.n / r
-        with fn.loop(0, m) as p, fn.loop(0, s) as q, fn.loop(0, r) as k:
-            re, im = fn.var(fn.value(0.0, self.wide)), fn.var(fn.value(0.0, self.wide))
-            with fn.loop(0, r) as j:
-                a, b = (self.read(part, q + s * (p + m * j)) for part in source)
-                c, d = self.factor(((j * k) % r) * unit)
-                re.set(re.get() + (a * c - b * d))
-                im.set(im.get() + (a * d + b * c))
-            c, d = self.factor(p * s * k)
-            a, b = re.get(), im.get()
-            self.write(a * c - b * d, target[0], q + s * (p * r + k))
-            self.write(a * d + b * c, target[1], q + s * (p * r + k))
+        half, unit = (r + 1) / 2, self.n / r
+        many = 4 if registers() == 32 else 2  # outputs at a time: four sums each
+        with fn.loop(0, m) as p, fn.loop(0, s) as q:
+            here = q + s * p
+
+            def at(j, here=here):
+                return here + s * (m * j)
+
+            def put(k, value, p=p, q=q):
+                c, d = self.factor(p * s * k)
+                re, im = self.turned(value, c, d)
+                self.write(re, target[0], q + s * (p * r + k))
+                self.write(im, target[1], q + s * (p * r + k))
+
+            first = [self.read(part, here) for part in source]
+            total = [fn.var(x) for x in first]
+            with fn.loop(1, half) as j:
+                for part, sum in zip(source, total):
+                    x, y = self.read(part, at(j)), self.read(part, at(r - j))
+                    sum.set(sum.get() + (x + y))
+                    self.write(x + y, part, at(j))
+                    self.write(x - y, part, at(r - j))
+            put(fn.value(0, I64), [sum.get() for sum in total])
+            whole = (half - 1) / many * many + 1
+            with fn.loop(1, whole, many) as k:
+                self.mirrored([k + i for i in range(many)], r, half, unit, source, at, first, put)
+            with fn.loop(whole, half) as k:
+                self.mirrored([k], r, half, unit, source, at, first, put)
+
+    def mirrored(self, ks, r, half, unit, source, at, first, put):
+        """Outputs k and r - k of some k, from sums and differences."""
+        fn = self.fn
+        zero = fn.value(0.0, self.wide)
+        sums = [[fn.var(x) for x in (*first, zero, zero)] for _ in ks]
+        turns = [fn.var(fn.value(0, I64)) for _ in ks]  # j k modulo r, in steps of the table
+        with fn.loop(1, half) as j:
+            terms = [self.read(part, at(i)) for i in (j, r - j) for part in source]
+            for k, turn, four in zip(ks, turns, sums):
+                ahead = turn.get() + k * unit
+                index = fn.select(ahead >= self.n, ahead - self.n, ahead)
+                turn.set(index)
+                c, d = self.factor(index)
+                for sum, term, factor in zip(four, terms, (c, c, d, d)):
+                    sum.set(fn.intrinsic("fma", term, factor, sum.get()))
+        for k, four in zip(ks, sums):
+            u, ui, v, vi = [sum.get() for sum in four]
+            # the table has minus the sine
+            put(k, (u - vi, ui + v))
+            put(r - k, (u + vi, ui - v))
 
     # -- butterflies: the transform of r numbers ---------------------------------------------------
     def number(self, x):
@@ -394,6 +440,9 @@ BUTTERFLIES = dict.fromkeys((3, 5, 7), _Transform.odd)
 BUTTERFLIES |= {2: _Transform.two, 4: _Transform.four, 8: _Transform.eight}
 
 
-def build(kind, code, rank):
-    """IR of a transform (c2c, r2c or c2r) of a complex dtype with `rank` outer dimensions."""
-    return _Transform(kind, code, rank).text()
+def build(kind, code, rank, width):
+    """IR of a transform (c2c, r2c or c2r) of a complex dtype with `rank` outer dimensions.
+
+    width: lines that are transformed side by side.
+    """
+    return _Transform(kind, code, rank, width).text()

@@ -31,6 +31,7 @@ class Walk(NamedTuple):
 
 HEADER = len(IndexedWalk._fields)
 MOVES = {"b1": "i8", "b2": "i16", "b4": "i32", "b8": "i64", "b16": "<2 x i64>"}
+LANES = 8  # indices that are looked at together
 
 
 def build_walk(*facts):
@@ -92,9 +93,10 @@ class _Walker:
     def _hoist(self):
         """Spread over lanes what the innermost loop uses; written here, it is known below."""
         fn = self.fn
-        w = self.width = (
-            current().vector_bytes // 8 if self.size < 16 and self.walk.access != "s" else 1
-        )
+        w = self.width = LANES if self.size < 16 and self.walk.access != "s" else 1
+        # without products of 64 bits, and with addresses to be taken out of vectors, only what is
+        # in bounds is asked of vectors
+        self.apart = not self.moves or current().vector_bytes < 64
         for value in (*self.sizes, *self.steps):
             fn.splat(value, w)
         self.table_lanes = fn.iota(vector(I64, w)) * fn.splat(self.inner[0], w)
@@ -232,8 +234,8 @@ class _Walker:
         bad = fn.any(~fine)
 
         def move():
-            if w > 1 and not self.moves:
-                self._combine_lanes(table, items, indices, i, w)
+            if w > 1 and self.apart:
+                self._one_by_one(table, items, indices, i, w)
                 return
             if w == 1:
                 self._one(
@@ -247,8 +249,8 @@ class _Walker:
 
         fn.if_else(bad, self._fail, move)
 
-    def _combine_lanes(self, table, items, indices, i, w):
-        """One after the other, for two may meet; reading an index again beats extracting it."""
+    def _one_by_one(self, table, items, indices, i, w):
+        """Two may meet, and reading an index again beats extracting it."""
         fn, walk = self.fn, self.walk
         for lane in range(w):
             j = i + lane

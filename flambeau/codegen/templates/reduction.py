@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flambeau.codegen import scalar
 from flambeau.codegen.descriptions import Reducing
-from flambeau.codegen.llvm import Emitter, load_element, store_element
+from flambeau.codegen.llvm import Emitter, from_memory, load_element, store_element
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I64, PTR, Module, V, bytes_of, vector
@@ -21,10 +21,10 @@ from flambeau.codegen.target import current
 # Rounding errors stay small because partial results are short: a column program starts a new one
 # every BLOCK rows, a row program every STRETCH elements or TURN vectors; totals of them have wider
 # states where there are any.
-BLOCK = 32
+BLOCK = 8
 STRETCH = 1 << 14
 TURN = 64
-COLUMNS = 1024  # columns a column program holds totals of at once
+TOTALS = 1 << 14  # bytes of totals that a column program holds at once: they stay in cache
 
 
 class Head(NamedTuple):
@@ -477,14 +477,15 @@ class ColumnProgram(_Program):
         low = block * self.per_chunk
         high = fn.min(low + self.per_chunk, self.length)
         types = self.wide.state
-        self.totals_at = [fn.alloca(MEMORY_TYPE[t], COLUMNS + w) for t in types]
+        columns = TOTALS // sum([bytes_of(MEMORY_TYPE[t]) for t in types]) & -64
+        self.totals_at = [fn.alloca(MEMORY_TYPE[t], columns + w) for t in types]
         rows = fn_one(fn)
         for s in self.reduced_sizes:
             rows = rows * s
         first = part * self.piece
         last = fn.min(first + self.piece, rows)
-        with fn.loop(low, high, COLUMNS) as left:
-            right = fn.min(left + COLUMNS, high)
+        with fn.loop(low, high, columns) as left:
+            right = fn.min(left + columns, high)
             with fn.loop(left, right, w) as j:
                 self.keep(j - left, self.emit(w, lambda: self.wide.start()))
             # a few rows at a time, over all columns: as many streams as a prefetcher can follow
@@ -523,10 +524,21 @@ class ColumnProgram(_Program):
             store_element(self.fn, value, at, t, self.width, "c")
 
     def kept(self, place):
-        return [
-            load_element(self.fn, self.fn.gep(base, place, MEMORY_TYPE[t]), t, self.width, "c")
-            for base, t in zip(self.totals_at, self.wide.state)
-        ]
+        return [self.total(base, place, t) for base, t in zip(self.totals_at, self.wide.state)]
+
+    def total(self, base, place, t):
+        """One number of the totals of a vector of columns.
+
+        "volatile", or LLVM makes a masked store of what is chosen between a total and something
+        else, which processors without mask registers take many steps for.
+        """
+        fn, e, w = self.fn, MEMORY_TYPE[t], self.width
+        at = fn.gep(base, place, e)
+        if t[0] == "c" or w == 1:
+            return load_element(fn, at, t, w, "c")
+        wide = vector(e, w)
+        raw = fn.emit(f"load volatile {wide}, {at}, align {bytes_of(e)}", wide)
+        return from_memory(fn, raw, t)
 
     def columns(self, bases, left, j, count, mask, top, bottom):
         """Reduce rows top to bottom of `count` vectors of columns, and add that to their totals."""

@@ -189,10 +189,17 @@ class _Walk:
             lanes = [(k - step) % w for k in range(w)]
             bits = ", ".join(f"i1 {'true' if k >= step else 'false'}" for k in range(w))
             reached = V(fn, vector(I1, w), f"<{bits}>")
-            both = self.combine(tuple(fn.shuffle(s, None, lanes) for s in state), state, w)
+            both = self.combine(tuple(self.turned(s, lanes) for s in state), state, w)
             state = tuple(fn.select(reached, b, s) for b, s in zip(both, state))
             step *= 2
         return state
+
+    def turned(self, value, lanes):
+        """The value with its lanes in another order, all of them: where some do not matter LLVM
+        takes what is in any register, and every vector then waits for the one before.
+        """
+        moved = self.fn.shuffle(value, None, lanes)
+        return self.fn.pure(f"freeze {moved}", moved.type)
 
     def last(self, state):
         """The last lane, in all lanes."""

@@ -120,10 +120,18 @@ def registers():
     return 32 if current().vector_bytes == 64 or "aarch64" in current().triple else 16
 
 
+IN_FLIGHT = 12  # multiplications that depend on nothing: 8 to 10 are begun before the first ends
+
+
 def tallest(code, vectors=2):
-    """Rows of the tallest tile that leaves room for B's vectors and one spread element of A."""
+    """Rows of the tallest tile that leaves room for B's vectors and one spread element of A.
+
+    With one vector each multiplication takes a spread element of its own: rows beyond what hides
+    its latency save nothing, and every height is one more function.
+    """
     parts = 2 if code[0] == "c" else 1
-    return (registers() - parts * vectors - 2 * parts) // (parts * vectors)
+    most = (registers() - parts * vectors - 2 * parts) // (parts * vectors)
+    return min(most, IN_FLIGHT) if vectors == 1 else most
 
 
 def accumulate(fn, tile, depth, a, b, a_row=None, a_step=None, b_step=None, table=None, masks=None):
