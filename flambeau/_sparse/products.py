@@ -215,6 +215,8 @@ def smm(a, b):
 
 def sspaddmm(input, a, b, *, beta=1, alpha=1, out=None):
     """beta input + alpha a b, all of them sparse."""
+    if not input.is_sparse:
+        raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
     return public("add")(input * beta, smm(a, b) * alpha)
 
 

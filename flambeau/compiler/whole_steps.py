@@ -219,6 +219,7 @@ class WholeStep:
                     self.inputs[k]._grad = grad
             optimizers = [o for kind, o, _ in self.after if kind == "step"]
             updates = Updates(optimizers)
+            self.same = self._coincidences(updates, grads)
             run, given = self._recorded(updates, grads)
         finally:
             for k in grads:
@@ -249,6 +250,19 @@ class WholeStep:
         bases += [("given", k) for k in range(len(updates.tensors))]
         runs = [(parts.forward, forward), (parts.backward, backward), (run, after)]
         return _joined(runs, bases, _numbers(run)), updates, bases
+
+    def _coincidences(self, updates, grads):
+        """Input -> which tensor of the updates its gradient is.
+
+        What comes before the updates (sums, clipping) finds gradients among those by their memory,
+        so they have to be the same ones at each replay.
+        """
+        kinds = [kind for kind, *_ in self.after]
+        if not self.old and "clip" not in kinds and "zeroed" not in kinds:
+            return {}
+        places = {id(t): at for at, t in enumerate(updates.tensors)}
+        mine = {k: self.old.get(k, grad) for k, grad in grads.items()}
+        return {k: places[id(t)] for k, t in mine.items() if id(t) in places}
 
     def _stand_ins(self):
         """Memory in place of the gradients of this step."""
@@ -463,6 +477,13 @@ class _Text:
         yield from self._undone()
         yield "    return MISS"
         yield "given, numbers, written = found"
+        same = [
+            f"given[{at}] is {'h' if k in whole.old else 'g'}{k}" for k, at in whole.same.items()
+        ]
+        if same:
+            yield f"if not ({' and '.join(same)}):"
+            yield from self._undone()
+            yield "    return MISS"
 
     def _undone(self):
         for k in self.whole.new:

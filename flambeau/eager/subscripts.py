@@ -40,6 +40,8 @@ SCALARS = (bool, int, float, complex)
 
 
 def _outside(index, dim, size):
+    if not -_LAST - 1 <= index <= _LAST:
+        return ValueError("Overflow when unpacking long long")
     return IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
 
 

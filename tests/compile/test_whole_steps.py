@@ -413,6 +413,11 @@ def test_all_changes_are_noticed(event, name, form):
     both(OPTIMIZERS[name], form, 18, event, late=event is extra_group)
 
 
+@pytest.mark.parametrize("form", [never_forgotten, clipped], ids=lambda f: f.__name__)
+def test_gradients_of_others_are_not_taken_for_ours(form):
+    both(OPTIMIZERS["momentum"], form, 14, other_parameter)
+
+
 @pytest.mark.parametrize("form", [usual, clipped], ids=lambda f: f.__name__)
 def test_batches_of_changing_size_are_the_same(form):
     both(OPTIMIZERS["adam"], form, 20, batch=lambda k: 4 + k % 3)

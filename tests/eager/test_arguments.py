@@ -202,3 +202,8 @@ def test_steps_beyond_64_bits_reach_nothing_else():
     x = flambeau.arange(10)
     assert x[1 :: 2**64].tolist() == [1] and x[:: 10**30].tolist() == [0]
     assert flambeau.ones(2, 3)[:, 0 : 3 : 2**63].shape == (2, 1)
+    for index in (2**63, -(2**63) - 1, 10**30):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            x[index]
+    with pytest.raises(IndexError, match="index 9223372036854775807 is out of bounds"):
+        x[2**63 - 1]

@@ -498,3 +498,16 @@ def test_functionalize_and_rearrange(x):
 def test_vjp_under_vmap(x):
     _, pull = vjp(lambda a: a.sin(), x[0])
     close(vmap(lambda g: pull(g)[0])(x), x * x[0].cos())
+
+
+def test_ranges_between_bounds_of_samples(x):
+    low, high = x[:, 0], x[:, 1]
+    wanted = torch.stack([torch.linspace(a.item(), b.item(), 5) for a, b in zip(low, high)])
+    close(vmap(lambda a, b: torch.linspace(a, b, 5))(low, high), wanted, 1e-6)
+    close(vmap(lambda a, b: torch.logspace(a, b, 5, 2.0))(low, high), 2.0**wanted, 1e-6)
+    close(vmap(lambda a: torch.linspace(a, 3, 1))(low), low[:, None], 1e-6)
+
+
+def test_masked_medians_of_samples(x):
+    wanted = torch.stack([torch.masked.median(a, 0, mask=a > a.min()) for a in x])
+    close(vmap(lambda a: torch.masked.median(a, 0, mask=a > a.amin()))(x), wanted)

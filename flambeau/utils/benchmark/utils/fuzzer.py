@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -118,23 +119,21 @@ class FuzzedTensor:
     def _make_tensor(self, params: dict, state: np.random.RandomState) -> tuple:
         size, steps, allocated = self._get_size_and_steps(params)
         construct = self._tensor_constructor or self.default_tensor_constructor
-        raw = construct(size=allocated, dtype=self._dtype, **params)
-        if self._cuda:
-            raw = raw.cuda()
-        order = np.arange(len(size))
-        if len(size) > 1 and state.rand() > self._probability_contiguous:
-            while all(order == np.arange(len(size))):
-                order = state.permutation(raw.dim())
-            # memory lies in this order, and the tensor in its own
-            raw = raw.permute(tuple(order)).contiguous().permute(tuple(np.argsort(order)))
-        tensor = raw[tuple(slice(0, n * step, step) for n, step in zip(size, steps))]
-        return tensor, {
-            "numel": int(tensor.numel()),
-            "order": order,
-            "steps": steps,
-            "is_contiguous": tensor.is_contiguous(),
-            "dtype": str(self._dtype),
-        }
+        whole = construct(size=allocated, dtype=self._dtype, **params)
+        order = self._drawn_order(len(size), state)
+        whole = _stored_in(whole.cuda() if self._cuda else whole, order)
+        for dim, step in enumerate(steps):
+            whole = whole[(slice(None),) * dim + (slice(None, None, step),)]
+        known = {"numel": whole.numel(), "order": order, "steps": steps}
+        return whole, {**known, "is_contiguous": whole.is_contiguous(), "dtype": str(whole.dtype)}
+
+    def _drawn_order(self, count: int, state: np.random.RandomState) -> np.ndarray:
+        """Dimensions from the outermost in memory on, mixed up unless they are to be contiguous."""
+        usual = np.arange(count)
+        if count < 2 or state.rand() <= self._probability_contiguous:
+            return usual
+        drawn = state.permutation(count)
+        return drawn if (drawn != usual).any() else usual[::-1].copy()
 
     def _get_size_and_steps(self, params: dict) -> tuple[tuple, tuple, tuple]:
         count = params[self._dim_parameter] if self._dim_parameter is not None else len(self._size)
@@ -172,15 +171,15 @@ class Fuzzer:
         constraints: list[Callable] | None = None,
         seed: int | None = None,
     ) -> None:
-        if seed is None:
-            seed = int(np.random.RandomState().randint(0, 2**32 - 1, dtype=np.int64))
-        self._seed = seed
         self._parameters = _flat(parameters, FuzzedParameter)
         self._tensors = _flat(tensors, FuzzedTensor)
-        self._constraints = constraints or []
-        names = [p.name for p in self._parameters] + [t.name for t in self._tensors]
-        if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"Shared names: {twice}")
+        taken = set()
+        for item in (*self._parameters, *self._tensors):
+            if item.name in taken:
+                raise ValueError(f"Shared names: {item.name}")
+            taken.add(item.name)
+        self._constraints = list(constraints or ())
+        self._seed = random.getrandbits(32) if seed is None else seed
         self._rejections = self._draws = 0
 
     def take(self, n: int) -> Iterator[tuple[dict, dict, dict]]:
@@ -209,6 +208,11 @@ class Fuzzer:
                 return params
             self._rejections += 1
         raise RuntimeError("Could not draw parameters that satisfy all constraints")
+
+
+def _stored_in(t: flambeau.Tensor, order: np.ndarray) -> flambeau.Tensor:
+    """t, with its memory in this order of dimensions."""
+    return t.permute(order.tolist()).contiguous().permute(np.argsort(order).tolist())
 
 
 def _flat(values: Any, cls: type) -> list:
