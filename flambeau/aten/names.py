@@ -121,6 +121,9 @@ _OWN = frozenset(
     weighted_logit_entropy weighted_logit_entropy_total weighted_squared_error
     weighted_squared_error_total broadcast_shapes padded_sequences linear_to_weight
     _rnn_stack _rnn_stack_backward sparse_table_gradient
+    quantized_i8 quantized_u8 quantized_i32 quantized_channels_i8 quantized_channels_u8
+    quantized_channels_i32 dequantized dequantized_shifted faked leveled_i8 leveled_u8 leveled_i32
+    summed_i8 summed_u8 rounding_error rows_product
     """.split()
 )
 
