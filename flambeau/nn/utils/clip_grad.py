@@ -107,6 +107,10 @@ def clip_grads_with_norm_(
         for grad in grads:
             grad.mul_(factor.to(grad.device))
         return
+    if any(type(t) is not Tensor and has_dispatch(type(t)) for t in (factor, *grads)):
+        for group in _by_dtype(grads).values():  # parts elsewhere get the number
+            update("scaled", [group], [factor.item()])
+        return
     for group in _by_dtype(grads).values():
         scale_all(group, factor.to(group[0].device))
 

@@ -36,7 +36,7 @@ class Compare:
     """A table of measurements: one for each label, rows by sub_label, columns by description.
 
     Example:
-        >>> from torch.utils.benchmark import Compare, Measurement, TaskSpec
+        >>> from flambeau.utils.benchmark import Compare, Measurement, TaskSpec
         >>> task = TaskSpec("x", "pass", label="L", sub_label="row", description="col")
         >>> print(Compare([Measurement(1, [2e-3], task)]))
         [------ L ------]
