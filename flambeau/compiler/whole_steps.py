@@ -11,6 +11,7 @@ step is done as two tapes and the optimizer's own launches (stepping.py), or put
 import time
 from typing import Any
 
+from flambeau._layout import same_layout
 from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import init_node
@@ -30,6 +31,14 @@ class SpentNode(CompiledNode):
     """The history of results of a step: it was gone back through."""
 
     __slots__ = ()
+
+
+def _are_laid_out(tensors, layouts):
+    """Do tensors have these layouts? In long runs two layouts may state the same facts."""
+    found = [t._layout for t in tensors]
+    if found == layouts:
+        return True
+    return len(found) == len(layouts) and all(map(same_layout, found, layouts))
 
 
 class Updates:
@@ -56,7 +65,7 @@ class Updates:
                 if not repeating.tell(*found):
                     break
             else:
-                if [t._layout for t in found[0]] == self.layouts:
+                if _are_laid_out(found[0], self.layouts):
                     return found
         except (AttributeError, KeyError):  # something is not there any more
             pass
@@ -76,7 +85,7 @@ class Updates:
                     tensors += column
             numbers += given
             written += columns[0]
-        if [t._layout for t in tensors] != self.layouts:
+        if not _are_laid_out(tensors, self.layouts):
             return None
         for repeating in self.repeating:
             repeating.learn()
@@ -193,10 +202,11 @@ class WholeStep:
         if len(set(there)) < len(there) or not own <= set(parts.own.whole):
             raise Spoiled("gradients share memory")
         for k, layout in zip(self.wanted, parts.grads):
-            if layout not in (None, inputs[k]._layout) or inputs[k]._extra is not None:
+            is_other = layout is not None and not same_layout(layout, inputs[k]._layout)
+            if is_other or inputs[k]._extra is not None:
                 raise Spoiled("a gradient is laid out in another way, or somebody waits for it")
             grad = inputs[k]._grad
-            if grad is not None and (layout is None or grad._layout is not layout):
+            if grad is not None and (layout is None or not same_layout(grad._layout, layout)):
                 raise Spoiled("there is a gradient of another kind")
             if grad is not None and grad._requires_grad:
                 raise Spoiled("a gradient has a history")
@@ -389,6 +399,7 @@ class _Text:
         self.space: dict = {
             "MISS": MISS,
             "fresh": empty_like_layout,
+            "same": same_layout,
             "make": make_tensor,
             "plain": plain,
             "replay": whole.tape.replay,
@@ -433,7 +444,7 @@ class _Text:
         for k, layout in zip(whole.wanted, self.parts.grads):
             if k in whole.old:
                 yield f"h{k} = x{k}._grad"
-                there.append(f"h{k} is not None and h{k}._layout is {self.given(layout)}")
+                there.append(f"h{k} is not None and same(h{k}._layout, {self.given(layout)})")
                 there.append(f"not h{k}._requires_grad and h{k}._storage not in ({held},)")
             else:
                 there.append(f"x{k}._grad is None")
