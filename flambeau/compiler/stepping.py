@@ -84,8 +84,9 @@ class _Updating:
                 if step.play() is not MISS:
                     self.play = step.play
                     return ()
-            except Exception:  # what is wrong shows when it is run for real
+            except Exception as error:  # what is wrong shows when it is run for real
                 known.failures += 1
+                known.reasons.append(f"no tape: {error}")
         return self.plain()
 
 
@@ -207,7 +208,8 @@ class _Step:
             whole = WholeStep(entry, self.program.run, before, after, inputs, key, self.norms)
         except Exception as error:  # what is wrong shows when it is run for real
             known.failures += 1
-            self.program.reasons.append(f"no whole step: {error}")
+            known.reasons.append(f"no whole step: {error}")
+            self.program.reasons += known.reasons[-1:]
             return MISS
         known.steps = [whole, *known.steps[: FORMS - 1]]
         found = whole.play(*inputs)
@@ -222,6 +224,7 @@ class _Known:
     def __init__(self):
         self.steps: list = []
         self.failures = 0
+        self.reasons: list[str] = []  # why there is no tape
 
 
 _ORDER = ("clip", "step", "forgotten", "zeroed")
