@@ -23,7 +23,7 @@ LONG = 1 << 17
 GPU_BLOCK, GPU_LONG = 1 << 13, 1 << 14  # the same on a GPU, unless there are rows enough
 ENOUGH = 1 << 9
 # facts of codegen/gpu/chained.py
-THREADS, VECTORS, LINE, STRETCH, STATE = 256, 8, 16, 64, 2
+THREADS, VECTORS, LINE, STRETCH, STATE = 256, 8, 16, 64, 4
 CHAINED = (d.float32, d.float64, d.float16, d.bfloat16, d.int64, d.int32, d.int16, d.int8, d.uint8)
 
 
@@ -70,7 +70,7 @@ def _plan_chain(layouts, name, key, rows, n, item):
     words = ScanRows(1, rows * blocks, n, block, blocks, 1)
     *_, kernel, desc = launch(layouts, words, name, "chained:build_scan", *key)
     slots = rows * (blocks + -(-blocks // STRETCH))
-    room = vector_layout(1 + slots * (1 + STATE), d.int64, layouts[0].device)
+    room = vector_layout(1 + slots * STATE, d.int64, layouts[0].device)
     return *layouts, _chained, (kernel, desc, room), None
 
 
