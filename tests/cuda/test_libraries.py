@@ -331,10 +331,8 @@ def memory(place, *shape):
     return np.frombuffer((ctypes.c_float * count).from_address(place), np.float32).reshape(shape)
 
 
-def test_stacks_of_layers(cuda, monkeypatch):
-    runtime = cuda.part(None)
-    if not runtime.driver.emulated:
-        pytest.skip("NumPy does not see memory of a GPU")
+def with_one_layer(runtime, monkeypatch):
+    """Let the library have layers of one kind."""
     monkeypatch.setattr(runtime.driver, "recording", False, raising=False)
     monkeypatch.setattr(runtime.recurrence, "stacks", {})
     monkeypatch.setattr(runtime, "cudnn", lambda: True)
@@ -345,6 +343,13 @@ def test_stacks_of_layers(cuda, monkeypatch):
         return OneLayer(runtime.driver, steps, batch, inputs, width)
 
     monkeypatch.setattr(cudnn_rnn, "Stack", made)
+
+
+def test_stacks_of_layers(cuda, monkeypatch):
+    runtime = cuda.part(None)
+    if not runtime.driver.emulated:
+        pytest.skip("NumPy does not see memory of a GPU")
+    with_one_layer(runtime, monkeypatch)
     net = flambeau.nn.RNN(6, 8)
     params = [p.detach() for p in net.parameters()]
     names = [n for n, _ in net.named_parameters()]
@@ -356,12 +361,37 @@ def test_stacks_of_layers(cuda, monkeypatch):
         )
         return flambeau.cat([out, 2 * last])
 
-    for seed in range(3):
+    for seed in range(2):
         x, h = drawn(5, 3, 6, seed=seed), drawn(1, 3, 8, seed=seed)
         compare(work, [x, h, *params], 1e-5)
-    (stack,) = runtime.recurrence.stacks.values()
-    assert sorted(stack.own.programs) == [0, 1] and None not in stack.own.programs.values()
-    flambeau.cuda.empty_cache()
-    assert stack.own is None
-    compare(work, [x, h, *params], 1e-5)
-    assert sorted(stack.own.programs) == [0, 1]
+    on_gpu = [p.to("cuda").requires_grad_() for p in params]
+
+    def steps(count):
+        """Gradients of so many steps with the same tensors: addresses come again."""
+        x, h = (drawn(*s).to("cuda").requires_grad_() for s in ((50, 30, 6), (1, 30, 8)))
+        found = []
+        for _ in range(count):
+            loss = (work(x, h, *on_gpu) ** 2).sum()
+            found.append([g.cpu() for g in flambeau.autograd.grad(loss, (x, h, *on_gpu))])
+        return found
+
+    for _ in range(2):
+        first, *others = steps(8)
+        assert all(a.equal(b) for other in others for a, b in zip(first, other))
+        *_, stack = runtime.recurrence.stacks.values()
+        for call in stack.calls:
+            assert call.graphs.graphs and call.graphs.hits >= 4
+        flambeau.cuda.empty_cache()
+        assert not any(call.graphs.graphs for call in stack.calls)
+
+
+def test_stacks_go_back_twice(cuda, monkeypatch):
+    """What the library keeps is changed by the way back; whoever goes back again has a copy."""
+    runtime = cuda.part(None)
+    if not runtime.driver.emulated:
+        pytest.skip("NumPy does not see memory of a GPU")
+    with_one_layer(runtime, monkeypatch)
+    net, x = flambeau.nn.RNN(6, 8).to("cuda"), drawn(5, 3, 6).to("cuda").requires_grad_()
+    loss = net(x)[0].sum()
+    first, second = (flambeau.autograd.grad(loss, x, retain_graph=k) for k in (True, False))
+    assert first[0].equal(second[0])
