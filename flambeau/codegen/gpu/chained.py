@@ -9,7 +9,7 @@ codegen/gpu/scans.py, with room for what is published, all zeros, in place of to
 
 from flambeau.codegen import scalar as m
 from flambeau.codegen.gpu.normalization import Warps
-from flambeau.codegen.gpu.pointwise import LINE, divided
+from flambeau.codegen.gpu.pointwise import LINE
 from flambeau.codegen.gpu.scans import _item, _Rows
 from flambeau.codegen.gpu.teams import WARP, Whole, stored
 from flambeau.codegen.gpu.together import raised, told, watched
