@@ -395,3 +395,42 @@ def test_stacks_go_back_twice(cuda, monkeypatch):
     loss = net(x)[0].sum()
     first, second = (flambeau.autograd.grad(loss, x, retain_graph=k) for k in (True, False))
     assert first[0].equal(second[0])
+
+
+def test_gradients_of_attention_lie_as_its_arguments(cuda, monkeypatch):
+    """Parts of one tensor have gradients that are parts of one: nothing is left to be joined."""
+    runtime = cuda.part(None)
+    if not runtime.driver.emulated:
+        pytest.skip("NumPy does not see memory of a GPU")
+    batch, length, heads, width = 2, 5, 3, 4
+    seen = []
+
+    class Noted:
+        def probe(self):
+            pass
+
+        def __call__(self, _, dq, dk, dv, *others):
+            seen.append((dq, dk, dv, others[-2:]))
+            whole = memory(dq, batch, length, 3, heads, width)
+            for k in range(3):
+                whole[:, :, k] = k + 1
+
+    own = runtime.attention
+    monkeypatch.setattr(own, "kernels", {})
+    monkeypatch.setattr(own, "calls", {})
+    monkeypatch.setattr("flambeau.eager.cuda_attention.Backward", lambda *facts: Noted())
+    x = flambeau.zeros(batch, length, 3 * heads * width, device="cuda")
+    q, k, v = (t.view(batch, length, heads, width).transpose(1, 2) for t in x.chunk(3, 2))
+    out = flambeau.zeros(batch, length, heads, width, device="cuda").transpose(1, 2)
+    logs = flambeau.zeros(batch, heads, length, device="cuda")
+    found = own.side_by_side(q, k, v, out, logs, out, None, None, True, 0.5, 1.0)
+    step = heads * width * 4
+    ((dq, dk, dv, numbers),) = seen
+    assert (dk - dq, dv - dq, numbers) == (step, 2 * step, (0.5, 1.0))
+    parts = [t.transpose(1, 2).reshape(batch, length, heads * width) for t in found]
+    for number, part in enumerate(parts):
+        assert part.tolist() == flambeau.full(part.shape, number + 1.0).tolist()
+    joined = flambeau.autograd.grad(x.requires_grad_().chunk(3, 2), x, parts)[0]
+    assert joined.data_ptr() == dq and joined.is_contiguous()
+    for others in ((k, q, v), (q, k, v.clone())):
+        assert own.side_by_side(*others, out, logs, out, None, None, True, 0.5, 1.0) is None
