@@ -127,7 +127,8 @@ class Attention:
                 self.kernels.clear()
                 self.calls.clear()
             call = kind(self.runtime, *facts)
-            found = kernels.python_kernel("cudnn_attention", call, self.runtime)
+            name = "cudnn_attention" if kind is Forward else "cudnn_attention_backward"
+            found = kernels.python_kernel(name, call, self.runtime)
             self.kernels[kind, *facts] = found
             self.calls[found.__self__] = call
         return found

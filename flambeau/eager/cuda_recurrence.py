@@ -159,7 +159,8 @@ class _Call:
 
     def __init__(self, stack, names, act):
         self.stack, self.runtime, self.names = stack, stack.runtime, names
-        self.act = kernels.python_kernel("cudnn_recurrence", act, self.runtime)
+        name = "cudnn_recurrence" if names is FORWARD else "cudnn_recurrence_backward"
+        self.act = kernels.python_kernel(name, act, self.runtime)
         self.graphs = ByAddresses()
         self.lock = threading.Lock()
 

@@ -46,7 +46,7 @@ def _together(gs, dim):
 def _common_shape(gs, dim):
     """The shape of what tensors without a history are parts of, one after another; or None."""
     first = gs[0]
-    if len(gs) == 1 or not all([type(g) is type(first) and not g._requires_grad for g in gs]):
+    if len(gs) == 1 or not all(type(g) is type(first) and not g._requires_grad for g in gs):
         return None
     storage, layout, at = first._storage, first._layout, first._offset
     shape = list(layout.sizes)
