@@ -140,7 +140,7 @@ def _from_words(fn, words, type):
 class _Tiles(_Rows):
     """Tiles of rows. A warp has a stretch of a tile, in lines of a vector per thread."""
 
-    resident = 3  # which leaves registers for as much as memory needs on the way
+    resident = 4  # as much is on the way as registers hold
 
     def __init__(self, kinds, name, source, targets):
         super().__init__(kinds, name, source, targets)
