@@ -3,7 +3,9 @@ place of a GPU the same calls run on our own kernels, and native calls of librar
 """
 
 import ctypes
+import importlib
 import math
+import types
 
 import numpy as np
 import pytest
@@ -434,3 +436,17 @@ def test_gradients_of_attention_lie_as_its_arguments(cuda, monkeypatch):
     assert joined.data_ptr() == dq and joined.is_contiguous()
     for others in ((k, q, v), (q, k, v.clone())):
         assert own.side_by_side(*others, out, logs, out, None, None, True, 0.5, 1.0) is None
+
+
+@pytest.mark.parametrize("name, module", [("cuBLASLt", "cublas"), ("cuDNN", "cudnn")])
+def test_libraries_that_cannot_be_used_say_why(name, module, monkeypatch):
+    """Else a machine would be slow, and nobody would know."""
+    library = importlib.import_module(f"flambeau.runtime.{module}")
+
+    def missing(runtime):
+        raise ImportError("No module named 'cuda.bindings.cynvvm'")
+
+    monkeypatch.setattr(library, "Lt" if module == "cublas" else "Library", missing)
+    runtime = types.SimpleNamespace(driver=types.SimpleNamespace(emulated=False))
+    with pytest.warns(UserWarning, match=f"{name} cannot be used .*cynvvm"):
+        assert library.start(runtime) is None
