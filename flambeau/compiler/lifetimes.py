@@ -43,11 +43,11 @@ class Returned:
         if self.is_over:  # asked behind the append: another thread may be in `end` by now
             self._hand_on()
 
-    def _hand_on(self):
+    def _hand_on(self, end=IMAGINED):  # bound here: it is asked for when a process ends, too
         handed = []
         while self.blocks:
             handed.append(self.blocks.pop())
-        real = [start for start in handed if start < IMAGINED]
+        real = [start for start in handed if start < end]
         if self.untouched:
             self.pool[:0] = real
         else:
