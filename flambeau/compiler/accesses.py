@@ -128,6 +128,7 @@ READS_ON_GPUS: dict = {
     "radix:build_ranks": (3,),
     "radix:build_starts": (),
     "radix:build_tiles": (3,),
+    "small_products:build_small": READS["gemm:build"],
 } | {name: READS[name] for name in SAME_ON_GPUS}
 # libraries that are called by Python
 READS_OF_LIBRARIES = {
