@@ -294,7 +294,8 @@ class CompiledNode(Node):
             raise RuntimeError(FREED)
         if create_graph:
             return self.way.recorded(*self.saved[-2:], grads)
-        return self.way.go(self.saved, self.versions, grads)
+        keeps = modes.task is None or modes.task.keep_graph
+        return self.way.go(self.saved, self.versions, grads, keeps)
 
 
 class Way:
@@ -350,7 +351,10 @@ class Way:
         self.go = self._compiled(fresh, results)
 
     def _compiled(self, fresh, results):
-        """def go(saved, versions, grads): gradients of the inputs that want some."""
+        """def go(saved, versions, grads, keeps): gradients of the inputs that want some.
+
+        keeps: may somebody go back again?
+        """
         space = {
             "make": make_tensor,
             "fresh": empty_like_layout,
@@ -361,7 +365,6 @@ class Way:
             "check": self.check,
             "failed": failed,
             "wait": time.sleep,
-            "modes": modes,
             "copied": _copied,
         }
 
@@ -388,7 +391,7 @@ class Way:
         if self.has_rest:
             lines.append(f"b{at} = make({given(plain_bytes(0, self.arena.place))}, s{at}, 0)")
             if self.gpu is not None:  # who goes back again finds it as it was
-                lines.append("if modes.task is None or modes.task.keep_graph:")
+                lines.append("if keeps:")
                 lines.append(f"    b{at} = copied(s{at}, {given(self.rest)})")
             at += 1
         layouts: dict = {}  # of bases, by place
@@ -422,7 +425,7 @@ class Way:
                 name = given(layout)
                 found.append(f"make({name}, b{base}._storage, b{base}._offset + {offset})")
         lines.append(f"return [{', '.join(found)}]")
-        return compiled("go", "saved, versions, grads", lines, space)
+        return compiled("go", "saved, versions, grads, keeps", lines, space)
 
     def ones(self, layout):
         """What a loss starts with: made once, as nothing writes to it or keeps it."""

@@ -133,7 +133,8 @@ class Stack:
             given["c"] = cell
         t = {name: contiguous(t.detach()) for name, t in given.items()}
         call = self.calls[1]
-        if modes.task is None or modes.task.keep_graph:  # it changes, and might be needed again
+        # it changes, and might be needed again; tapes see to that themselves
+        if (modes.task is None or modes.task.keep_graph) and not touching.told:
             t["kept"] = call.new("kept")
             copy_into(t["kept"], kept)
         ends = {"d_y": g_output, "d_hn": g_hidden, "d_cn": g_cell}
