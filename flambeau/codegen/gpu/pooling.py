@@ -424,19 +424,21 @@ def build_unpool(code):
     count, given = d.out_depth * d.out_height * d.out_width, d.depth * d.height * d.width
     raw, each = MEMORY_TYPE[code], given * d.channels
     first, step = kernel.group * THREADS, kernel.groups * THREADS
-    with kernel.threads(last=True) as thread:
-        with fn.loop(first + thread, d.pieces * each, step) as at:
-            image = quotient(fn, at, each)
-            rest = at - image * each
-            channel = rest % d.channels
-            where = fn.load(fn.gep(indices, at, I64), I64)
+    with (
+        kernel.threads(last=True) as thread,
+        fn.loop(first + thread, d.pieces * each, step) as at,
+    ):
+        image = quotient(fn, at, each)
+        rest = at - image * each
+        channel = rest % d.channels
+        where = fn.load(fn.gep(indices, at, I64), I64)
 
-            def put():
-                to = (image * count + where) * d.channels + channel
-                value = fn.load(fn.gep(x, image * d.image + rest, raw), raw)
-                fn.store(value, fn.gep(out, to, raw))
+        def put():
+            to = (image * count + where) * d.channels + channel
+            value = fn.load(fn.gep(x, image * d.image + rest, raw), raw)
+            fn.store(value, fn.gep(out, to, raw))
 
-            fn.if_else(where.below(count), put, lambda: fn.store(where * 2 + 1, kernel.status, 8))
+        fn.if_else(where.below(count), put, lambda: fn.store(where * 2 + 1, kernel.status, 8))
     kernel.done()
     names = "pieces", "depth", "height", "width", "channels"
 
