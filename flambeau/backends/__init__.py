@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 import flambeau
+from flambeau.backends.plan_cache import PlanCaches
 from flambeau.nn import attention
 from flambeau.runtime.switches import switches
 
@@ -219,6 +220,7 @@ cuda = CudaBackend(
         allow_bf16_reduced_precision_reduction=True,
         allow_fp16_accumulation=False,
     ),
+    cufft_plan_cache=PlanCaches(),
 )
 cuda.__dict__["_sdp"] = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)
 cpu = CpuBackend("cpu", available=True)

@@ -46,6 +46,7 @@ def _loading(runtime):
     from flambeau.eager import (  # they need kernels
         cuda_attention,
         cuda_convolutions,
+        cuda_fourier,
         cuda_indexing,
         cuda_products,
         cuda_recurrence,
@@ -62,6 +63,7 @@ def _loading(runtime):
     runtime.recurrence = cuda_recurrence.Recurrence(runtime)
     runtime.sorts = cuda_sorting.Sorts(runtime)
     runtime.walks = cuda_indexing.Walks(runtime)
+    runtime.transforms = cuda_fourier.Transforms(runtime)
     return load
 
 
