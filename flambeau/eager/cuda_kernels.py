@@ -48,6 +48,7 @@ def _loading(runtime):
         cuda_convolutions,
         cuda_fourier,
         cuda_indexing,
+        cuda_linalg,
         cuda_products,
         cuda_recurrence,
         cuda_sorting,
@@ -64,6 +65,7 @@ def _loading(runtime):
     runtime.sorts = cuda_sorting.Sorts(runtime)
     runtime.walks = cuda_indexing.Walks(runtime)
     runtime.transforms = cuda_fourier.Transforms(runtime)
+    runtime.decompositions = cuda_linalg.Decompositions(runtime)
     return load
 
 

@@ -26,6 +26,12 @@ STRIP = 192  # rows of a triangle that are updated at a time
 WORK = 1 << 15  # multiplications per chunk
 
 
+def library_for(t):
+    """What factors matrices by a library of the device of a tensor; None if there is none."""
+    own = t._layout.device.runtime.decompositions
+    return own if own is not None and own.does(t) else None
+
+
 def launches_unrecorded(name):
     """Register a launcher that uses other ops, which autograd must not see."""
 
@@ -153,6 +159,10 @@ def lu_in_place(t):
         fill_into(info, 0)
     if not is_real_work(t):
         return pivots, info
+    own = library_for(t)
+    if own is not None:
+        own.lu(t, pivots, info)
+        return pivots, info
     a = stacked(t)
     if k <= WHOLE:
         _lu_columns(a, 0, n, pivots, info)
@@ -204,12 +214,20 @@ def swap_rows(a, pivots, first=0, last=None, backward=False, said=""):
     )
     if failed:
         bound = "greater or equal to 1" if failed == 1 else "smaller or equal to LU.size(-2)"
-        said = said or f"Pivots given to lu_solve must all be {bound}. "
-        raise RuntimeError(f"{said}Did you properly pass the result of lu_factor?")
+        raise wrong_pivots(said or f"Pivots given to lu_solve must all be {bound}. ")
+
+
+def wrong_pivots(said):
+    return RuntimeError(f"{said}Did you properly pass the result of lu_factor?")
 
 
 def lu_solve(lu, pivots, b, adjoint):
     """A⁻¹ b, or A⁻ᴴ b, from the factors of A; dense batches of one shape, columns side by side."""
+    own = library_for(lu)
+    if own is not None and is_real_work(lu, b):
+        out = columns_of(b)
+        own.lu_solve(lu, pivots, out, adjoint)
+        return out
     factors = stacked(lu)
     if adjoint:
         right = rows_of(b)
@@ -238,6 +256,10 @@ def solve_lower_or_upper(a, b, upper, unit):
     """Solve a x = b in place of b: a of any strides, rows of b side by side; both three dims."""
     n = a.shape[-1]
     if not is_real_work(b):
+        return
+    own = library_for(b)
+    if own is not None:
+        own.triangular(a, b, upper, unit)
         return
     if n <= WHOLE:
         _solve_block(a, b, upper, unit)
@@ -282,6 +304,10 @@ def cholesky_in_place(t):
     if is_computed(info):
         fill_into(info, 0)
     if not is_real_work(t):
+        return info
+    own = library_for(t)
+    if own is not None:
+        own.cholesky(t, info)
         return info
     a = stacked(t)
     if n <= WHOLE:

@@ -14,6 +14,7 @@ from flambeau.eager.linalg_factors import (
     identity,
     is_real_work,
     launches_unrecorded,
+    library_for,
     lu_in_place,
     lu_solve,
     rows_of,
@@ -21,6 +22,7 @@ from flambeau.eager.linalg_factors import (
     stacked,
     swap_rows,
     turned,
+    wrong_pivots,
 )
 from flambeau.eager.linalg_small import small_cholesky, small_system
 from flambeau.eager.rows import contiguous
@@ -223,9 +225,10 @@ def solve_triangular(input, B, upper, left, unitriangular):
     if B.dtype is not input.dtype:  # PyTorch does not look
         B = B.to(input.dtype)
     if left:
-        right = rows_of(B)
+        own = library_for(B)
+        right = rows_of(B) if own is None else columns_of(B)
         solve_lower_or_upper(a, stacked(right), upper, unitriangular)
-        return columns_of(right)
+        return columns_of(right) if own is None else right
     # X A = B is Aᵀ Xᵀ = Bᵀ
     right = rows_of(turned(B))
     solve_lower_or_upper(turned(a), stacked(right), not upper, unitriangular)
@@ -258,7 +261,19 @@ def lu_solve_rows(LU, pivots, B, left, adjoint):
         )
     check.has_kernel(LU, "lu_solve_cpu")
     broadcast_shape(B.shape[:-2], LU.shape[:-2])
+    if is_real_work(LU, B) and library_for(LU) is not None:
+        _check_pivots(pivots, LU.shape[-1])
     return factored_solve(LU, pivots, B, left, adjoint)
+
+
+def _check_pivots(pivots, n):
+    """A library would follow them anywhere."""
+    for outside, bound in (
+        (pivots < 1, "greater or equal to 1"),
+        (pivots > n, "smaller or equal to LU.size(-2)"),
+    ):
+        if outside.any().item():
+            raise wrong_pivots(f"Pivots given to lu_solve must all be {bound}. ")
 
 
 @launches_unrecorded("linalg_permutation")
@@ -268,7 +283,13 @@ def permutation(LU_pivots, LU_data, rows):
     out = identity(rows, batch, LU_data.dtype, LU_data.device)
     if not is_real_work(out) or not LU_pivots.shape[-1]:
         return out
-    # swapping columns of the unit matrix, which rows side by side make swaps of rows
     said = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
-    swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)
-    return out
+    if out.device.runtime.is_host:
+        # swapping columns of the unit matrix, which rows side by side make swaps of rows
+        swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)
+        return out
+    # a thread swaps the rows of a matrix: their numbers will do
+    places = public("arange")(rows, dtype=d.float64, device=out.device).unsqueeze(-1)
+    places = columns_of(places, batch)
+    swap_rows(stacked(places), contiguous(LU_pivots), said=said)
+    return out.zero_().scatter_(-2, turned(places).to(d.int64), 1)

@@ -35,6 +35,7 @@ class Runtime:
     sorts: Any = None  # see eager/sorting.py
     walks: Any = None  # see eager/index_plans.py
     transforms: Any = None  # see eager/fourier.py
+    decompositions: Any = None  # see eager/linalg_factors.py
     adds_up = False  # counts of chunks, without asking the host (see eager/masking.py)
 
     def __init__(
