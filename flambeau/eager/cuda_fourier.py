@@ -95,7 +95,7 @@ class Transforms:
         # what becomes real is lost, so the library is given a copy
         source = self.c2c(input, dims[:-1], 1.0, False)
         if source is None:
-            if any([layout.sizes[k] > 1 for k in dims[:-1]]):
+            if any(layout.sizes[k] > 1 for k in dims[:-1]):
                 return None
             source = _copied(input, dense_like(layout))
         way = self.plans["c2r", source._layout, out, (last,)]

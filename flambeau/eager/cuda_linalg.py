@@ -1,4 +1,4 @@
-"""Factorings on GPUs by cuSOLVER and cuBLAS: which routine takes a batch, and how it is handed over.
+"""Factorings on GPUs by cuSOLVER and cuBLAS: which routine takes a batch, and how it is handed on.
 
 Methods take what the host's ways take (linalg_factors.py and its neighbours), and say whether they
 did it: where there is no library, those ways do. Thresholds were measured on an H200.
@@ -30,7 +30,6 @@ class Decompositions:
 
     def __init__(self, runtime):
         self.runtime, self.is_started = runtime, False
-        self.preferred = "default"
 
     def library(self):
         """The libraries, loaded when they are first asked for; None without them."""
@@ -84,7 +83,9 @@ class Decompositions:
         """Solve a x = b in place of b, whose rows or columns lie side by side: three dims."""
         count, n, columns = b.shape
         strides, b_strides, item = a._layout.strides, b._layout.strides, a._layout.itemsize
-        is_turned = strides[2] == 1 or n == 1  # rows lie side by side, which the library calls columns
+        is_turned = (
+            strides[2] == 1 or n == 1
+        )  # rows lie side by side, which the library calls columns
         if not is_turned and strides[1] != 1:
             a, is_turned = columns_of(a), False
             strides = a._layout.strides

@@ -122,7 +122,10 @@ class Library:
                 solve(self.handle, turn, n, columns, *given)
 
     # -- triangles ---------------------------------------------------------------------------------
-    def trsm(self, _, kind, side, part, turn, unit, m, n, count, a, lda, a_step, b, ldb, b_step, pointers, b_pointers):  # fmt: skip
+    def trsm(
+        self, _, kind, side, part, turn, unit, m, n, count, a, lda, a_step, b, ldb, b_step,
+        pointers, b_pointers,
+    ):  # fmt: skip
         """Solve with triangles in place of b, matrices of m rows; steps: bytes between matrices."""
         with self._calling():
             one, how = ctypes.addressof(self.ones[kind]), (side, part, turn, unit, m, n)
@@ -246,7 +249,7 @@ class Library:
                 self.solver.xsyev_batched(self.handle, *given, *more)
 
     def geev(self, _, kind, vectors, n, count, a, w, v, info):
-        """Of any square matrices, which are lost; v of real matrices is real, as LAPACK packs it."""
+        """Of any square matrices, which are lost; v of real ones is real, as LAPACK packs it."""
         with self._calling():
             type, item = TYPES[kind], ITEM[kind]
             wide = 2 * REAL[kind]

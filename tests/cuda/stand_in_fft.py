@@ -1,4 +1,4 @@
-"""A stand-in for `nvmath.bindings.cufft`, written with NumPy over the memory of the emulated device:
+"""A stand-in for `nvmath.bindings.cufft`, written with NumPy over memory of the emulated device:
 it takes what the library takes, and complains about what the library would not survive.
 """
 
@@ -75,8 +75,22 @@ class Cufft:
         real, whole = ("f8", "c16") if type in DOUBLE else ("f4", "c8")
         half = [*n[:-1], n[-1] // 2 + 1]
         for address, embed, step, apart, sizes, dtype in (
-            (at, inembed, istride, idist, half if type in C2R else n, real if type in R2C else whole),
-            (to, onembed, ostride, odist, half if type in R2C else n, real if type in C2R else whole),
+            (
+                at,
+                inembed,
+                istride,
+                idist,
+                half if type in C2R else n,
+                real if type in R2C else whole,
+            ),
+            (
+                to,
+                onembed,
+                ostride,
+                odist,
+                half if type in R2C else n,
+                real if type in C2R else whole,
+            ),
         ):
             assert not address % np.dtype(whole).itemsize
             strides = [step]

@@ -1,4 +1,4 @@
-"""Stand-ins for `nvmath.bindings.cusolverDn` and `cublas`, written with NumPy over the memory of the
+"""Stand-ins for `nvmath.bindings.cusolverDn` and `cublas`, written with NumPy over memory of the
 emulated device: they take what the libraries take, check sizes, and write what they would write.
 """
 
@@ -15,7 +15,7 @@ TYPES = {0: "f4", 1: "f8", 4: "c8", 5: "c16"}
 ROOM = 24  # elements of room that every call asks for
 
 
-class Failure(Exception):
+class LibraryError(Exception):
     """What the bindings raise."""
 
 
@@ -247,7 +247,7 @@ class Solver(Library):
             self.do_gesvdj(dtype, jobz, False, m, n, *places, *more)
 
     def do_gesvd(self, dtype, job, job_v, m, n, a, lead, s, u, ldu, vh, ldv, *given):
-        work, room, more, info = given
+        work, _, more, info = given
         assert m >= n and job == job_v and more
         used(work, dtype)
         numbers(more, n, REAL[dtype])[:] = 5
@@ -276,13 +276,13 @@ class Solver(Library):
             self.do_syevd(dtype, jobz, part, n, *places)
 
     def do_syev_batched(self, _, __, jobz, part, n, type, a, lead, real, w, inner, *given):
-        work, room, host, here, info, count = given
+        work, room, _, here, info, count = given
         assert TYPES[real] == REAL[TYPES[type]] and inner == type and here == 16
         facts = jobz, part, n, a, lead, w, work, room, info, None, count
         self.do_syevj_batched(TYPES[type], *facts)
 
     def do_geev(self, _, options, left, right, n, type, a, lead, wide, w, *given):
-        left_type, left_at, ldl, v_type, v, ldv, inner, work, room, host, here, info = given
+        left_type, left_at, _, v_type, v, ldv, inner, work, *_, info = given
         dtype = TYPES[type]
         assert not left and not left_at and TYPES[wide] == WIDE[dtype]
         assert v_type == type == inner == left_type

@@ -7,7 +7,7 @@ import pytest
 import flambeau
 from flambeau.eager import linalg_reflectors, linalg_small
 from flambeau.runtime import cusolver
-from tests.cuda.stand_in_solver import Blas, Failure, Solver
+from tests.cuda.stand_in_solver import Blas, LibraryError, Solver
 
 linalg = flambeau.linalg
 FAR = {"float32": 2e-4, "float64": 1e-10, "complex64": 2e-4, "complex128": 1e-10}
@@ -25,7 +25,7 @@ def library(cuda, monkeypatch):
     driver = cuda.driver
     monkeypatch.setattr(linalg_small, "SMALL_BESIDE", 1)
     monkeypatch.setattr(linalg_reflectors, "SMALL_BESIDE", 1)
-    found = cusolver.Library(cuda.part(None), Solver(driver), Blas(driver), (Failure,))
+    found = cusolver.Library(cuda.part(None), Solver(driver), Blas(driver), (LibraryError,))
     own.use(found)
     yield found
     own.use(None)
@@ -151,13 +151,13 @@ def test_systems(library, batch, dtype):
 @pytest.mark.parametrize("upper", [False, True])
 def test_triangles(library, upper, unit, dtype):
     options = {"upper": upper, "unitriangular": unit}
+    solve = lambda a, b: linalg.solve_triangular(a, b, **options)
+    right = lambda a, b: linalg.solve_triangular(a, b.mT, left=False, **options)
     for batch in BATCHES.values():
         a, b = positive(*batch, 4, 4, dtype=dtype), drawn(*batch, 4, 3, dtype=dtype)
-        solve = lambda a, b: linalg.solve_triangular(a, b, **options)
         compare(solve, [a, b], FAR[dtype])
         compare(lambda a, b: solve(a.mT, b), [a, b], FAR[dtype])
         compare(lambda a, b: solve(a.mH, b), [a, b], FAR[dtype])
-        right = lambda a, b: linalg.solve_triangular(a, b.mT, left=False, **options)
         compare(right, [a, b], FAR[dtype])
         compare(lambda a, b: solve(a[..., ::2, ::2], b[..., ::2, :1]), [a, b], FAR[dtype])
     a, b = positive(4, 4, dtype=dtype), drawn(3, 4, 2, dtype=dtype)
@@ -378,7 +378,9 @@ def test_larger(library, n, dtype):
         values, vectors = linalg.eig(a.to("cuda"))
         close(a.to(values.dtype) @ vectors.cpu(), vectors * values.unsqueeze(-2), 10 * far)
         L, D = linalg.ldl_factor(spd.to("cuda"))
-        close(linalg.ldl_solve(*linalg.ldl_factor(spd), a), linalg.ldl_solve(L, D, a.to("cuda")), far)
+        close(
+            linalg.ldl_solve(*linalg.ldl_factor(spd), a), linalg.ldl_solve(L, D, a.to("cuda")), far
+        )
 
 
 @pytest.mark.gpu
