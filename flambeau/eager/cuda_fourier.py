@@ -83,7 +83,7 @@ class Transforms:
         if dims:
             return self.c2c(out, dims, scale, True)
         if not onesided and n > 2:
-            complete(out, last, n)
+            complete(out, last)
         return _scaled(out, scale)
 
     def c2r(self, input, dims, scale, n):

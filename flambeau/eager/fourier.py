@@ -14,6 +14,7 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.codegen.descriptions import PASSES, Fourier
+from flambeau.codegen.scalar import conj
 from flambeau.eager import creation, ranges
 from flambeau.eager.copying import FILLS
 from flambeau.eager.launching import launches
@@ -365,11 +366,32 @@ def _copied(t):
     return function("clone")(t, memory_format=contiguous_format)
 
 
-def complete(out, dim, n):
+def complete(out, dim):
     """The second half of a spectrum of real numbers mirrors the first."""
-    half, narrow = n // 2 + 1, function("narrow")
-    mirrored = narrow(out, dim, 1, n - half).flip(dim).conj().resolve_conj()
-    narrow(out, dim, half, n - half).copy_(mirrored)
+    to, at, found = MIRRORS[out._layout, dim]
+    _launch(found, address(out) + to, address(out) + at)
+
+
+def _plan_mirror(key):
+    """(bytes to where the second half begins, to where it is read from, backward; launch)."""
+    layout, dim = key
+    n, step = layout.sizes[dim], layout.strides[dim] * layout.itemsize
+    half = n // 2 + 1
+    sizes, back = list(layout.sizes), list(layout.strides)
+    sizes[dim], back[dim] = n - half, -back[dim]
+    out, source = [
+        make_layout(tuple(sizes), tuple(strides), layout.dtype, layout.device)
+        for strides in (layout.strides, back)
+    ]
+    facts = [source], "", (out.dtype,), (out,), out.shape
+    return half * step, (n - half) * step, plan_nest(("mirror", out.dtype.code), _conj, *facts)[1:]
+
+
+def _conj(a):
+    return (conj(a),)
+
+
+MIRRORS = Plans(_plan_mirror, by_default=False)
 
 
 @launches("fft_c2r")
@@ -398,7 +420,7 @@ def _to_real(input, dim, scale, n):
             for k in {0, half - 1} if n % 2 == 0 else {0}:
                 function("select")(kept, dim, k).imag.zero_()
             if n > 2:
-                complete(whole, dim, n)
+                complete(whole, dim)
             result = _new(input, shape, input.dtype)
             transform(whole, result, dim, False, scale)
             return _copied(result.real)
