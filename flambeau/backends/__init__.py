@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 import flambeau
-from flambeau.backends.gpu_libraries import PlanCaches, blas_library, linalg_library
+from flambeau.backends.gpu_libraries import blas_library, cuFFTPlanCacheManager, linalg_library
 from flambeau.nn import attention
 from flambeau.runtime.switches import switches
 
@@ -222,7 +222,7 @@ cuda = CudaBackend(
         allow_bf16_reduced_precision_reduction=True,
         allow_fp16_accumulation=False,
     ),
-    cufft_plan_cache=PlanCaches(),
+    cufft_plan_cache=cuFFTPlanCacheManager(),
 )
 cuda.__dict__["_sdp"] = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)
 cpu = CpuBackend("cpu", available=True)

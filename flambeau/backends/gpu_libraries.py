@@ -15,7 +15,7 @@ from flambeau.runtime.cufft import MOST
 _wanted: dict[int, int] = {}  # GPU -> plans that it may keep, where it has no library
 
 
-class PlanCache:
+class cuFFTPlanCache:
     """The plans of one GPU; of the current one where no number is given."""
 
     _index: int | None
@@ -49,9 +49,7 @@ class PlanCache:
         if name != "max_size":
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         if value < 0:
-            raise RuntimeError(
-                f"cuFFT planner cache: max_size must be non-negative, but got {value}"
-            )
+            raise RuntimeError(f"cuFFT plan cache size must be non-negative, but got {value}")
         runtime = self._runtime()
         library = runtime.transforms.library()
         if library is None:
@@ -66,10 +64,10 @@ class PlanCache:
             library.clear()
 
 
-class PlanCaches(PlanCache):
+class cuFFTPlanCacheManager(cuFFTPlanCache):
     """The same, and by number or name of a GPU."""
 
-    def __getitem__(self, place: Any) -> PlanCache:
+    def __getitem__(self, place: Any) -> cuFFTPlanCache:
         index = place if isinstance(place, int) else device(place).index
         if index is None:
             raise ValueError(
@@ -82,7 +80,7 @@ class PlanCaches(PlanCache):
                 f"cufft_plan_cache: expected 0 <= device index < {count}, but got device with "
                 f"index {index}"
             )
-        return PlanCache(index)
+        return cuFFTPlanCache(index)
 
 
 def _current():

@@ -92,14 +92,15 @@ class Transforms:
         out = _resized(layout, last, n, layout.dtype.to_real())
         if n == 1 or not (has_work(layout) and has_work(out)) or self.library() is None:
             return None
-        # what becomes real is lost, so the library is given a copy
-        source = self.c2c(input, dims[:-1], 1.0, False)
-        if source is None:
-            if any(layout.sizes[k] > 1 for k in dims[:-1]):
-                return None
-            source = _copied(input, dense_like(layout))
-        way = self.plans["c2r", source._layout, out, (last,)]
+        dims = tuple([k for k in dims[:-1] if layout.sizes[k] > 1])
+        dims, group = dims[: 1 - TOGETHER], (*dims[1 - TOGETHER :], last)
+        half = dense_like(layout)
+        way = self.plans["c2r", half, out, group]
         if way is None:
+            return None
+        # what becomes real is lost, so the library is given a copy
+        source = self.c2c(input, dims, 1.0, False) if dims else _copied(input, half)
+        if source is None:
             return None
         found = empty_like_layout(out)
         way.run(found, source)

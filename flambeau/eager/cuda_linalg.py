@@ -11,7 +11,14 @@ from flambeau._layout import Size
 from flambeau._tensor import empty_tensor
 from flambeau.eager import kernels
 from flambeau.eager.copying import copy_into
-from flambeau.eager.linalg_factors import columns_of, empty_columns, pointer, turned
+from flambeau.eager.linalg_factors import (
+    columns_of,
+    empty_columns,
+    pointer,
+    stacked,
+    swapped_places,
+    turned,
+)
 from flambeau.eager.linalg_small import PLANS as SMALL_PLANS
 from flambeau.eager.ranges import grid
 from flambeau.eager.rows import vector_layout
@@ -20,9 +27,9 @@ from flambeau.ops.table import public as function
 from flambeau.runtime import cusolver
 from flambeau.runtime.cusolver import ADJOINT, LEFT, LOWER, PLAIN, RIGHT, TURNED, UPPER
 
-TOGETHER = 256  # rows up to which a batch of matrices is factored by one call
-ROTATED = 32  # rows and columns up to which one call finds singular values of a batch
-DRIVERS = "gesvd", "gesvdj", "gesvda"
+ROTATED = 32  # rows and columns up to which rotations take a batch at once
+INVERTED = 64  # rows of matrices that are inverted at once
+SEVERAL = 4  # matrices whose rows the library swaps
 
 
 class Decompositions:
@@ -61,33 +68,66 @@ class Decompositions:
 
     # -- LU ----------------------------------------------------------------------------------------
     def lu(self, t, pivots, info):
-        """Factor a dense batch with columns side by side, in place."""
+        """Factor a dense batch with columns side by side, in place; without swaps if pivots is
+        None.
+        """
         *batch, m, n = t.shape
         count, list = prod(batch), None
-        if count > 1 and m == n <= TOGETHER:
+        if m == n and 1 < count > n * n >> 15:
             list = self._pointers(t, count, n * n)
-        self._call("getrf", t, m, n, count, pointer(t), pointer(pivots), pointer(info), _at(list))
+        swaps = 0 if pivots is None else pointer(pivots)
+        self._call("getrf", t, m, n, count, pointer(t), swaps, pointer(info), _at(list))
 
     def lu_solve(self, lu, pivots, b, adjoint):
-        """Solve in place of b; all are dense, with columns side by side."""
+        """Solutions with columns side by side; so do those of lu, which is dense."""
+        facts = stacked(lu), pivots
+        if not adjoint:
+            out = self._swapped(b, pivots, False)
+            self._solve(*facts, out, LOWER, PLAIN, True)
+            self._solve(*facts, out, UPPER, PLAIN, False)
+            return out
+        out = columns_of(b)
+        turn = ADJOINT if b.dtype.is_complex else TURNED
+        self._solve(*facts, out, UPPER, turn, False)
+        self._solve(*facts, out, LOWER, turn, True)
+        return self._swapped(out, pivots, True)
+
+    def _solve(self, lu, pivots, b, part, turn, unit):
+        """Solve with a triangle of lu (or its transpose) in place of b."""
+        n, step = lu.shape[-1], b.shape[-2] * b.shape[-1]
+        self._trsm(lu, b, LEFT, part, turn, unit, n, b.shape[-1], n, n, n * n, step)
+
+    def _swapped(self, b, pivots, backward):
+        """A copy with columns side by side whose rows are swapped as pivots say (or back)."""
         *batch, n, columns = b.shape
-        count, lists = prod(batch), (None, None)
-        if count > 1 and n <= TOGETHER:
-            lists = self._pointers(lu, count, n * n), self._pointers(b, count, n * columns)
-        turn = (ADJOINT if b.dtype.is_complex else TURNED) if adjoint else PLAIN
-        places = pointer(lu), pointer(pivots), pointer(b)
-        self._call("getrs", b, turn, n, columns, count, *places, *map(_at, lists))
+        count = prod(batch)
+        if count <= SEVERAL:
+            out, step = columns_of(b), -1 if backward else 1
+            self._call("laswp", b, n, columns, count, pointer(out), pointer(pivots), step)
+            return out
+        rows = turned(swapped_places(pivots, n, backward)).expand(*batch, columns, n)
+        return turned(turned(b).gather(-1, rows))
+
+    def inverse(self, lu, pivots):
+        """Inverses of small matrices from their factors, with columns side by side; or None."""
+        *batch, n, _ = lu.shape
+        count = prod(batch)
+        if count == 1 or n > INVERTED:
+            return None
+        out = empty_columns(lu.shape, lu.dtype, lu.device)
+        lists = [self._pointers(t, count, n * n) for t in (lu, out)]
+        info = empty_tensor(Size((count,)), d.int32, lu.device)
+        self._call("getri", lu, n, count, pointer(pivots), *map(_at, lists), pointer(info))
+        return out
 
     # -- triangles ---------------------------------------------------------------------------------
     def triangular(self, a, b, upper, unit):
         """Solve a x = b in place of b, whose rows or columns lie side by side: three dims."""
-        count, n, columns = b.shape
-        strides, b_strides, item = a._layout.strides, b._layout.strides, a._layout.itemsize
-        is_turned = (
-            strides[2] == 1 or n == 1
-        )  # rows lie side by side, which the library calls columns
+        _, n, columns = b.shape
+        strides, b_strides = a._layout.strides, b._layout.strides
+        is_turned = strides[2] == 1 or n == 1  # rows side by side, which the library calls columns
         if not is_turned and strides[1] != 1:
-            a, is_turned = columns_of(a), False
+            a = columns_of(a)
             strides = a._layout.strides
         lda = max(strides[1] if is_turned else strides[2], n)
         if b_strides[1] == 1 and (b_strides[2] >= n or columns == 1):
@@ -97,29 +137,35 @@ class Decompositions:
             side, m, k, ldb = RIGHT, columns, n, max(b_strides[1], columns)
             turn = PLAIN if is_turned else TURNED
         part = UPPER if upper != is_turned else LOWER
-        lists = None, None
-        if count > 1 and n <= TOGETHER:
-            lists = self._pointers(a, count, strides[0]), self._pointers(b, count, b_strides[0])
-        places = pointer(a), lda, strides[0] * item, pointer(b), ldb, b_strides[0] * item
+        self._trsm(a, b, side, part, turn, unit, m, k, lda, ldb, strides[0], b_strides[0])
+
+    def _trsm(self, a, b, side, part, turn, unit, m, k, lda, ldb, step, b_step):
+        """Sizes and steps are the library's; steps from one matrix to the next in elements."""
+        count, item, lists = prod(b.shape[:-2]), b._layout.itemsize, (None, None)
+        if count > 1:
+            lists = self._pointers(a, count, step), self._pointers(b, count, b_step)
+        places = pointer(a), lda, step * item, pointer(b), ldb, b_step * item
         facts = side, part, turn, int(unit), m, k, count
         self._call("trsm", b, *facts, *places, *map(_at, lists))
 
-    def cholesky(self, t, info):
-        """U of Uᴴ U in place of upper triangles of a dense batch with rows side by side."""
-        *batch, n, _ = t.shape
+    def cholesky(self, A, upper, info):
+        """L of L Lᴴ (or U of Uᴴ U), with columns side by side."""
+        *batch, n, _ = A.shape
         count, list = prod(batch), None
-        if count > 1 and n <= TOGETHER:
+        # transposed rows are columns; the other triangle is zero from the beginning
+        t = function("tril" if upper else "triu")(turned(A))
+        if 1 < count > n * n >> 16:
             list = self._pointers(t, count, n * n)
-        # the library sees the transposed matrix, of which it makes the transposed factor
-        self._call("potrf", t, LOWER, n, count, pointer(t), pointer(info), _at(list))
-        t.triu_()
+        part = UPPER if upper else LOWER
+        self._call("potrf", t, part, n, count, pointer(t), pointer(info), _at(list))
+        return turned(t)
 
     # -- reflectors --------------------------------------------------------------------------------
     def geqrf(self, t, tau):
         """R and reflectors in place of a dense batch with columns side by side."""
         *batch, m, n = t.shape
         count, k, lists = prod(batch), min(m, n), (None, None)
-        if count > 1 and max(m, n) <= TOGETHER:
+        if 1 < count > m * n >> 9:
             lists = self._pointers(t, count, m * n), self._pointers(tau, count, k)
         self._call("geqrf", t, m, n, count, pointer(t), pointer(tau), *map(_at, lists))
 
@@ -163,7 +209,7 @@ class Decompositions:
             return (None, S, None), info
         if square and not full:
             U, V = columns_of(U.narrow(-1, 0, k)), V.narrow(-1, 0, k)
-        return (U, S, columns_of(_adjoint(V))), info
+        return (U, S, _adjoint(V)), info
 
     def _by_qr(self, A, full, vectors):
         *batch, m, n = A.shape
@@ -189,7 +235,11 @@ class Decompositions:
         count, info = prod(batch), _infos(batch, A.device)
         V = columns_of(A)
         values = empty_tensor(A.shape[:-1], A.dtype.to_real(), A.device)
-        name = "syevd" if count == 1 else "syevj_batched" if n <= ROTATED else "syevd"
+        name = "syevd"
+        if count > 1 and n <= ROTATED:
+            name = "syevj_batched"
+        elif count > 1 and hasattr(self._library.solver, "xsyev_batched"):
+            name = "syev_batched"
         facts = int(vectors), LOWER if triangle == "L" else UPPER, n, count
         self._call(name, A, *facts, pointer(V), pointer(values), pointer(info))
         if first_failure(info) is not None:

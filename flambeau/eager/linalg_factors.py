@@ -147,7 +147,7 @@ def subtract_product(target, a, b):
 # -- LU ----------------------------------------------------------------------------------------
 
 
-def lu_in_place(t):
+def lu_in_place(t, pivot=True):
     """Factor a dense batch whose columns lie side by side; gives (pivots, info)."""
     *batch, m, n = t.shape
     k = min(m, n)
@@ -161,7 +161,9 @@ def lu_in_place(t):
         return pivots, info
     own = library_for(t)
     if own is not None:
-        own.lu(t, pivots, info)
+        own.lu(t, pivots if pivot else None, info)
+        if not pivot:
+            copy_into(pivots, public("arange")(1, k + 1, dtype=d.int32, device=t.device))
         return pivots, info
     a = stacked(t)
     if k <= WHOLE:
@@ -217,6 +219,14 @@ def swap_rows(a, pivots, first=0, last=None, backward=False, said=""):
         raise wrong_pivots(said or f"Pivots given to lu_solve must all be {bound}. ")
 
 
+def swapped_places(pivots, rows, backward=False, said=""):
+    """Numbers of rows, swapped as pivots say: a column for each matrix."""
+    places = public("arange")(rows, device=pivots.device).unsqueeze(-1)
+    places = columns_of(places, pivots.shape[:-1])
+    swap_rows(stacked(places), pivots, backward=backward, said=said)
+    return places
+
+
 def wrong_pivots(said):
     return RuntimeError(f"{said}Did you properly pass the result of lu_factor?")
 
@@ -225,9 +235,7 @@ def lu_solve(lu, pivots, b, adjoint):
     """A⁻¹ b, or A⁻ᴴ b, from the factors of A; dense batches of one shape, columns side by side."""
     own = library_for(lu)
     if own is not None and is_real_work(lu, b):
-        out = columns_of(b)
-        own.lu_solve(lu, pivots, out, adjoint)
-        return out
+        return own.lu_solve(lu, pivots, b, adjoint)
     factors = stacked(lu)
     if adjoint:
         right = rows_of(b)
@@ -304,10 +312,6 @@ def cholesky_in_place(t):
     if is_computed(info):
         fill_into(info, 0)
     if not is_real_work(t):
-        return info
-    own = library_for(t)
-    if own is not None:
-        own.cholesky(t, info)
         return info
     a = stacked(t)
     if n <= WHOLE:

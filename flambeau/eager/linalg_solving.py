@@ -21,6 +21,7 @@ from flambeau.eager.linalg_factors import (
     solve_lower_or_upper,
     stacked,
     swap_rows,
+    swapped_places,
     turned,
     wrong_pivots,
 )
@@ -107,11 +108,19 @@ def inv_ex(A, check_errors):
     else:
         lu = columns_of(A)
         pivots, info = lu_in_place(lu)
-        one = identity(A.shape[-1], A.shape[:-2], A.dtype, A.device)
-        found = lu_solve(lu, pivots, one, False)
+        found = _inverted(lu, pivots)
     if check_errors:
         check.check_info(info, "linalg.inv_ex", check.SINGULAR_INVERSE)
     return found, info
+
+
+def _inverted(lu, pivots):
+    own = library_for(lu) if is_real_work(lu) else None
+    found = None if own is None else own.inverse(lu, pivots)
+    if found is not None:
+        return found
+    one = identity(lu.shape[-1], lu.shape[:-2], lu.dtype, lu.device)
+    return lu_solve(lu, pivots, one, False)
 
 
 @launches_unrecorded("linalg_lu_factor_ex")
@@ -122,10 +131,10 @@ def lu_factor_ex(A, pivot, check_errors):
             f"{list(A.shape)} instead"
         )
     check.has_kernel(A, "lu_cpu")
-    if not pivot and A.numel():
+    if not pivot and A.numel() and library_for(A) is None:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     lu = columns_of(A)
-    pivots, info = lu_in_place(lu)
+    pivots, info = lu_in_place(lu, pivot)
     if check_errors:
         check.check_info(info, "torch.linalg.lu_factor_ex", check.SINGULAR_FACTOR, RuntimeError)
     return lu, pivots, info
@@ -180,8 +189,12 @@ def cholesky_ex(input, upper, check_errors):
 
 def _cholesky(input, upper, check_errors, name):
     found = None if upper else small_cholesky(input)
+    own = library_for(input) if found is None and is_real_work(input) else None
     if found is not None:
         found, info = found
+    elif own is not None:
+        info = public("zeros")(input.shape[:-2], dtype=d.int32, device=input.device)
+        found = own.cholesky(input, upper, info)
     elif upper:
         rows = rows_of(input)
         info = cholesky_in_place(rows)
@@ -289,7 +302,5 @@ def permutation(LU_pivots, LU_data, rows):
         swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)
         return out
     # a thread swaps the rows of a matrix: their numbers will do
-    places = public("arange")(rows, dtype=d.float64, device=out.device).unsqueeze(-1)
-    places = columns_of(places, batch)
-    swap_rows(stacked(places), contiguous(LU_pivots), said=said)
-    return out.zero_().scatter_(-2, turned(places).to(d.int64), 1)
+    places = swapped_places(contiguous(LU_pivots), rows, said=said)
+    return out.zero_().scatter_(-2, turned(places), 1)

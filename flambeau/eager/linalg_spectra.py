@@ -67,8 +67,8 @@ def svd(A, full_matrices, compute_uv, driver):
         )
     if driver not in (None, "gesvd", "gesvdj", "gesvda"):
         raise RuntimeError(
-            f"torch.linalg.svd: unknown svd driver {driver}. Only `None` (default), `gesvd`, "
-            "`gesvdj`, and `gesvda` are supported."
+            f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation. Check doc "
+            "at https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
         )
     check.has_kernel(A, "linalg_svd_cpu")
     *batch, m, n = A.shape
@@ -87,7 +87,7 @@ def svd(A, full_matrices, compute_uv, driver):
     own = library_for(A)
     if own is not None:
         found = own.svd(A, full_matrices, compute_uv, driver)
-        if found is not None and _is_finite(found[1]):
+        if found is not None:
             return found if compute_uv else (_nothing(A), found[1], _nothing(A))
     if not _is_finite(A):  # some versions of LAPACK would never come back
         return _svd_of_infinities(A, shapes, compute_uv)
@@ -118,6 +118,12 @@ def _nothing(A):
     return empty_tensor(Size((0,)), A.dtype, A.device)
 
 
+_NO_VALUES = (
+    "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or "
+    "has too many repeated eigenvalues (error code: 1)."
+)
+
+
 @launches_unrecorded("linalg_eigh")
 def eigh(A, UPLO, compute_v):
     check.square(A, "linalg.eigh")
@@ -130,23 +136,22 @@ def eigh(A, UPLO, compute_v):
         values = empty_tensor(A.shape[:-1], real, A.device)
         vectors = empty_columns(A.shape, A.dtype, A.device) if compute_v else _nothing(A)
         return values, vectors
+    own = library_for(A)
+    found = own.eigh(A, triangle, compute_v) if own is not None else None
+    if found is not None:
+        return found[0], found[1] if compute_v else _nothing(A)
+    if own is not None:
+        raise check.LinAlgError(_NO_VALUES)
     if not _is_finite(A):
         values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
         if not compute_v:
             return values, _nothing(A)
         vectors = empty_columns(A.shape, A.dtype, A.device)
         return values, fill_into(vectors, float("nan"))
-    own = library_for(A)
-    found = own.eigh(A, triangle, compute_v) if own is not None else None
-    if found is not None:
-        return found[0], found[1] if compute_v else _nothing(A)
     wanted = (empty_columns, A.shape, A.dtype) if compute_v else None
     found = _computed(lapack.eigh, A, (triangle,), (empty_tensor, A.shape[:-1], real), wanted)
     if found is None:
-        raise check.LinAlgError(
-            "linalg.eigh: The algorithm failed to converge because the input matrix is "
-            "ill-conditioned or has too many repeated eigenvalues (error code: 1)."
-        )
+        raise check.LinAlgError(_NO_VALUES)
     return found[0], found[1] if compute_v else _nothing(A)
 
 

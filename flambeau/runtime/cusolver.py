@@ -94,7 +94,7 @@ class Library:
 
     # -- LU ----------------------------------------------------------------------------------------
     def getrf(self, _, kind, m, n, count, a, pivots, info, pointers):
-        """Factor in place; pivots count from 1."""
+        """Factor in place; pivots count from 1, and none are chosen where they are 0."""
         with self._calling():
             if pointers:
                 factor = getattr(self.blas, LETTERS[kind] + "getrf_batched")
@@ -103,23 +103,22 @@ class Library:
             room = self._size(LETTERS[kind] + "getrf", self.handle, m, n, a, m)
             factor, item = self._function(kind, "getrf"), ITEM[kind]
             with self._room(room * item) as work:
-                for x, p, i in self._places(count, m * n * item, 4 * min(m, n), 4):
+                step = 4 * min(m, n) if pivots else 0
+                for x, p, i in self._places(count, m * n * item, step, 4):
                     factor(self.handle, m, n, a + x, m, work, pivots + p, info + i)
 
-    def getrs(self, _, kind, turn, n, columns, count, a, pivots, b, pointers, b_pointers):
-        """Solve with such factors in place of b; turn: PLAIN, TURNED or ADJOINT."""
+    def getri(self, _, kind, n, count, pivots, pointers, out_pointers, info):
+        """Inverses from such factors, all at once."""
         with self._calling():
-            if pointers:
-                solve = getattr(self.blas, LETTERS[kind] + "getrs_batched")
-                solve(
-                    self.products, turn, n, columns, pointers, n, pivots, b_pointers, n,
-                    ctypes.addressof(self.said), count,
-                )  # fmt: skip
-                return
-            solve, item = self._function(kind, "getrs"), ITEM[kind]
-            for x, p, y in self._places(count, n * n * item, 4 * n, n * columns * item):
-                given = a + x, n, pivots + p, b + y, n, self.told
-                solve(self.handle, turn, n, columns, *given)
+            invert = getattr(self.blas, LETTERS[kind] + "getri_batched")
+            invert(self.products, n, pointers, n, pivots, out_pointers, n, info, count)
+
+    def laswp(self, _, kind, n, columns, count, a, pivots, step):
+        """Swap rows as pivots say; step: 1, or -1 to swap them back."""
+        with self._calling():
+            swap, item = self._function(kind, "laswp"), ITEM[kind]
+            for x, p in self._places(count, n * columns * item, 4 * n):
+                swap(self.handle, columns, a + x, n, 1, n, pivots + p, step)
 
     # -- triangles ---------------------------------------------------------------------------------
     def trsm(

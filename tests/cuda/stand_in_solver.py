@@ -46,8 +46,13 @@ def lu(a, pivots):
     """Factor in place; the number of the first zero on the diagonal, or 0."""
     info = 0
     for k in range(min(a.shape)):
-        p = k + int(np.argmax(np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)))
-        pivots[k] = p + 1
+        p = (
+            k
+            if pivots is None
+            else k + int(np.argmax(np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)))
+        )
+        if pivots is not None:
+            pivots[k] = p + 1
         a[[k, p]] = a[[p, k]]
         if a[k, k] == 0:
             info = info or k + 1
@@ -63,17 +68,6 @@ def solved(a, b):
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
         return np.full_like(b, np.nan)
-
-
-def lu_solved(a, pivots, b, turn):
-    lower, upper = np.tril(a, -1) + np.eye(len(a)), np.triu(a)
-    b = b.copy()
-    if turn == 0:
-        swapped(b, pivots)
-        return solved(upper, solved(lower, b))
-    found = solved(turned(lower, turn), solved(turned(upper, turn), b))
-    swapped(found, pivots, True)
-    return found
 
 
 def cholesky(a, part):
@@ -157,14 +151,17 @@ class Blas(Library):
     def do_getrf_batched(self, dtype, n, places, lead, pivots, info, count):
         for k, at in enumerate(numbers(places, count, "i8")):
             a = matrix(int(at), n, n, lead, dtype)
-            numbers(info, count)[k] = lu(a, numbers(pivots + 4 * n * k, n))
+            numbers(info, count)[k] = lu(a, numbers(pivots + 4 * n * k, n) if pivots else None)
 
-    def do_getrs_batched(self, dtype, turn, n, m, places, lead, pivots, others, ldb, said, count):
-        ctypes.c_int.from_address(said).value = 0
+    def do_getri_batched(self, dtype, n, places, lead, pivots, others, ldb, info, count):
         lists = numbers(places, count, "i8"), numbers(others, count, "i8")
         for k, (at, to) in enumerate(zip(*lists)):
-            a, b = matrix(int(at), n, n, lead, dtype), matrix(int(to), n, m, ldb, dtype)
-            b[...] = lu_solved(a, numbers(pivots + 4 * n * k, n), b, turn)
+            a, out = matrix(int(at), n, n, lead, dtype), matrix(int(to), n, n, ldb, dtype)
+            one = np.eye(n, dtype=dtype)
+            swapped(one, numbers(pivots + 4 * n * k, n))
+            lower = np.tril(a, -1) + np.eye(n)
+            out[...] = solved(np.triu(a), solved(lower, one))
+            numbers(info, count)[k] = 0
 
     def do_trsm(self, dtype, side, part, turn, unit, m, n, alpha, a, lda, b, ldb):
         assert numbers(alpha, 1, dtype)[0] == 1
@@ -194,13 +191,12 @@ class Solver(Library):
 
     def do_getrf(self, dtype, m, n, a, lead, work, pivots, info):
         used(work, dtype)
-        found = lu(matrix(a, m, n, lead, dtype), numbers(pivots, min(m, n)))
-        numbers(info, 1)[0] = found
+        swaps = numbers(pivots, min(m, n)) if pivots else None
+        numbers(info, 1)[0] = lu(matrix(a, m, n, lead, dtype), swaps)
 
-    def do_getrs(self, dtype, turn, n, m, a, lead, pivots, b, ldb, info):
-        b = matrix(b, n, m, ldb, dtype)
-        b[...] = lu_solved(matrix(a, n, n, lead, dtype), numbers(pivots, n), b, turn)
-        numbers(info, 1)[0] = 0
+    def do_laswp(self, dtype, columns, a, lead, first, last, pivots, step):
+        assert first == 1 and step in (1, -1)
+        swapped(matrix(a, last, columns, lead, dtype), numbers(pivots, last), step == -1)
 
     def do_potrf(self, dtype, part, n, a, lead, work, room, info):
         assert room == ROOM
@@ -264,6 +260,9 @@ class Solver(Library):
     def do_syevd(self, dtype, jobz, part, n, a, lead, w, work, room, info):
         used(work, dtype)
         a = matrix(a, n, n, lead, dtype)
+        if not np.isfinite(a).all():
+            numbers(info, 1)[0] = n
+            return
         values, vectors = np.linalg.eigh(a, "LU"[part])
         numbers(w, n, REAL[dtype])[:] = values
         a[...] = vectors if jobz else np.nan

@@ -221,7 +221,7 @@ def test_plans_are_kept(library):
         assert cache.size == 0
     finally:
         cache.max_size = 4096
-    with pytest.raises(RuntimeError, match="max_size must be non-negative"):
+    with pytest.raises(RuntimeError, match="size must be non-negative"):
         cache.max_size = -1
     with pytest.raises(RuntimeError, match="read-only property"):
         cache.size = 3
