@@ -271,6 +271,13 @@ class Decompositions:
         places = pointer(t), pointer(pivots), pointer(info)
         self._call("sytrf", t, n, prod(batch), *places)
 
+    def ldl_solve(self, factors, pivots, b):
+        """Solve with such factors in place of b, columns side by side in both."""
+        *batch, n, columns = b.shape
+        wide = pivots.to(d.int64)
+        places = pointer(factors), pointer(wide), pointer(b)
+        self._call("sytrs", b, n, columns, prod(batch), *places)
+
 
 def _at(list):
     return 0 if list is None else pointer(list)

@@ -93,6 +93,13 @@ def ldl_solve(LD, pivots, B, hermitian):
         raise _wrong_pivots(2)
     if not is_real_work(found):
         return found
+    own = library_for(found)
+    if own is not None and n > FEW and not (hermitian and LD.dtype.is_complex):
+        for kind, wrong in ((1, pivots == 0), (2, pivots.abs() > n)):
+            if wrong.any().item():  # a library would follow them anywhere
+                raise _wrong_pivots(kind)
+        own.ldl_solve(factors, places, found)
+        return found
     failed = launch(
         _named("ldl_solve", LD.dtype, hermitian), LD, found._layout.numel // n, n * n,
         [n, columns, n, n * n, n, n * columns], pointer(factors), pointer(found), pointer(places),

@@ -273,6 +273,18 @@ class Library:
                 for x, p, i in self._places(count, n * n * item, 4 * n, 4):
                     factor(self.handle, LOWER, n, a + x, n, pivots + p, work, room, info + i)
 
+    def sytrs(self, _, kind, n, columns, count, a, pivots, b):
+        """Solve with such factors in place of b; pivots are integers of 64 bits here."""
+        with self._calling():
+            type, item = TYPES[kind], ITEM[kind]
+            for x, p, y in self._places(count, n * n * item, 8 * n, n * columns * item):
+                given = LOWER, n, columns, type, a + x, n, pivots + p, type, b + y, n
+                room, here = self._size("xsytrs", self.handle, *given)
+                host = ctypes.create_string_buffer(max(here, 1))
+                with self._room(room) as work:
+                    more = work, room, ctypes.addressof(host), here, self.told
+                    self.solver.xsytrs(self.handle, *given, *more)
+
 
 _ONES = (1.0,), (1.0,), (1.0, 0.0), (1.0, 0.0)
 

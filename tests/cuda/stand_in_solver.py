@@ -298,6 +298,16 @@ class Solver(Library):
                     out[:, k], out[:, k + 1] = vectors[:, k].real, vectors[:, k].imag
         numbers(info, 1)[0] = 0
 
+    def do_sytrs(self, _, part, n, m, type, a, lead, pivots, b_type, b, ldb, *given):
+        work, _, _, here, info = given
+        assert part == 0 and type == b_type and here == 16
+        assert numbers(pivots, n, "i8").tolist() == list(range(1, n + 1))
+        used(work, "u1")
+        a, b = matrix(a, n, n, lead, TYPES[type]), matrix(b, n, m, ldb, TYPES[type])
+        lower = np.tril(a, -1) + np.eye(n)
+        b[...] = solved(lower.T, solved(lower, b) / np.diagonal(a)[:, None])
+        numbers(info, 1)[0] = 0
+
     def do_sytrf(self, dtype, part, n, a, lead, pivots, work, room, info):
         assert part == 0
         used(work, dtype)

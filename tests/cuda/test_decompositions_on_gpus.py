@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 import flambeau
-from flambeau.eager import linalg_reflectors, linalg_small
+from flambeau.eager import linalg_ldl, linalg_reflectors, linalg_small
 from flambeau.runtime import cusolver
 from tests.cuda.stand_in_solver import Blas, LibraryError, Solver
 
@@ -27,6 +27,7 @@ def library(cuda, monkeypatch):
     driver = cuda.driver
     monkeypatch.setattr(linalg_small, "SMALL_BESIDE", 1)
     monkeypatch.setattr(linalg_reflectors, "SMALL_BESIDE", 1)
+    monkeypatch.setattr(linalg_ldl, "FEW", 1)
     found = cusolver.Library(cuda.part(None), Solver(driver), Blas(driver), (LibraryError,))
     own.use(found)
     yield found
@@ -116,7 +117,6 @@ SQUARE = {
     "matrix_rank": (linalg.matrix_rank, "plain"),
     "cond": (linalg.cond, "any"),
     "matrix_power": (lambda a: linalg.matrix_power(a, -2), "positive"),
-    "ldl": (first(linalg.ldl_factor), "plain positive"),
 }
 
 
@@ -343,6 +343,20 @@ def test_least_squares(library):
         linalg.lstsq(a, b, driver="gelsd")
     close(linalg.lstsq(a.cpu(), b.cpu(), driver="gels")[1], linalg.lstsq(a, b)[1], 1e-12)
     assert not linalg.lstsq(flambeau.zeros_like(a), b)[0].isfinite().any()
+
+
+@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("batch", BATCHES)
+def test_symmetric(library, batch, dtype):
+    a = drawn(*BATCHES[batch], 5, 5, dtype=dtype)
+    a = a + a.mT + 8 * flambeau.eye(5, dtype=a.dtype)  # symmetric, not Hermitian
+    b = drawn(*BATCHES[batch], 5, 2, dtype=dtype)
+    factors, pivots = linalg.ldl_factor(a.to("cuda"))
+    close(linalg.solve(a, b), linalg.ldl_solve(factors, pivots, b.to("cuda")), FAR[dtype])
+    if isinstance(library.solver, Solver):  # on a GPU, matrices this small are our kernel's
+        pivots[..., 1] = 9
+        with pytest.raises(RuntimeError, match="must all satisfy"):
+            linalg.ldl_solve(factors, pivots, b.to("cuda"))
 
 
 def test_half_types_are_refused(library):
