@@ -15,7 +15,6 @@ from flambeau.eager.linalg_factors import (
     columns_of,
     empty_columns,
     pointer,
-    stacked,
     swapped_places,
     turned,
 )
@@ -29,7 +28,7 @@ from flambeau.runtime.cusolver import ADJOINT, LEFT, LOWER, PLAIN, RIGHT, TURNED
 
 ROTATED = 32  # rows and columns up to which rotations take a batch at once
 INVERTED = 64  # rows of matrices that are inverted at once
-SEVERAL = 4  # matrices whose rows the library swaps
+AT_ONCE = 16  # rows of systems that are solved by one call
 
 
 class Decompositions:
@@ -80,33 +79,22 @@ class Decompositions:
 
     def lu_solve(self, lu, pivots, b, adjoint):
         """Solutions with columns side by side; so do those of lu, which is dense."""
-        facts = stacked(lu), pivots
-        if not adjoint:
-            out = self._swapped(b, pivots, False)
-            self._solve(*facts, out, LOWER, PLAIN, True)
-            self._solve(*facts, out, UPPER, PLAIN, False)
-            return out
-        out = columns_of(b)
-        turn = ADJOINT if b.dtype.is_complex else TURNED
-        self._solve(*facts, out, UPPER, turn, False)
-        self._solve(*facts, out, LOWER, turn, True)
-        return self._swapped(out, pivots, True)
-
-    def _solve(self, lu, pivots, b, part, turn, unit):
-        """Solve with a triangle of lu (or its transpose) in place of b."""
-        n, step = lu.shape[-1], b.shape[-2] * b.shape[-1]
-        self._trsm(lu, b, LEFT, part, turn, unit, n, b.shape[-1], n, n, n * n, step)
-
-    def _swapped(self, b, pivots, backward):
-        """A copy with columns side by side whose rows are swapped as pivots say (or back)."""
         *batch, n, columns = b.shape
-        count = prod(batch)
-        if count <= SEVERAL:
-            out, step = columns_of(b), -1 if backward else 1
-            self._call("laswp", b, n, columns, count, pointer(out), pointer(pivots), step)
+        count, turn = prod(batch), PLAIN
+        if adjoint:
+            turn = ADJOINT if b.dtype.is_complex else TURNED
+        if n <= AT_ONCE:
+            out, lists = columns_of(b), (None, None)
+            if count > 1:
+                lists = self._pointers(lu, count, n * n), self._pointers(out, count, n * columns)
+            places = pointer(lu), pointer(pivots), pointer(out)
+            self._call("getrs", b, turn, n, columns, count, *places, *map(_at, lists))
             return out
-        rows = turned(swapped_places(pivots, n, backward)).expand(*batch, columns, n)
-        return turned(turned(b).gather(-1, rows))
+        out = columns_of(b) if adjoint else _swapped(b, pivots, False)
+        for part in (UPPER, LOWER) if adjoint else (LOWER, UPPER):
+            steps = n * n, n * columns
+            self._trsm(lu, out, LEFT, part, turn, part == LOWER, n, columns, n, n, *steps)
+        return _swapped(out, pivots, True) if adjoint else out
 
     def inverse(self, lu, pivots):
         """Inverses of small matrices from their factors, with columns side by side; or None."""
@@ -236,9 +224,9 @@ class Decompositions:
         V = columns_of(A)
         values = empty_tensor(A.shape[:-1], A.dtype.to_real(), A.device)
         name = "syevd"
-        if count > 1 and n <= ROTATED:
+        if n <= ROTATED:
             name = "syevj_batched"
-        elif count > 1 and hasattr(self._library.solver, "xsyev_batched"):
+        elif count > n * n >> 16 and hasattr(self._library.solver, "xsyev_batched"):
             name = "syev_batched"
         facts = int(vectors), LOWER if triangle == "L" else UPPER, n, count
         self._call(name, A, *facts, pointer(V), pointer(values), pointer(info))
@@ -281,6 +269,13 @@ class Decompositions:
 
 def _at(list):
     return 0 if list is None else pointer(list)
+
+
+def _swapped(b, pivots, backward):
+    """A copy with columns side by side whose rows are swapped as pivots say (or back)."""
+    rows = turned(swapped_places(pivots, b.shape[-2], backward))
+    b = turned(b)
+    return turned(b.gather(-1, rows.expand(b.shape)))
 
 
 def _infos(batch, device):

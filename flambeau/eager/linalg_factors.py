@@ -12,7 +12,7 @@ from flambeau import _dtype as d
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions_linalg import KERNELS
+from flambeau.codegen.descriptions_linalg import KERNELS, Places
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.launching import launches
 from flambeau.eager.products import product
@@ -24,6 +24,7 @@ BLOCK = 64  # columns that a kernel factors at a time
 WHOLE = 128  # matrices up to this size are left to a kernel altogether
 STRIP = 192  # rows of a triangle that are updated at a time
 WORK = 1 << 15  # multiplications per chunk
+NEAR = 4096  # rows whose numbers fit into memory that threads share: codegen/gpu/swapping.py
 
 
 def library_for(t):
@@ -219,11 +220,18 @@ def swap_rows(a, pivots, first=0, last=None, backward=False, said=""):
         raise wrong_pivots(said or f"Pivots given to lu_solve must all be {bound}. ")
 
 
-def swapped_places(pivots, rows, backward=False, said=""):
-    """Numbers of rows, swapped as pivots say: a column for each matrix."""
+def swapped_places(pivots, rows, backward=False):
+    """Numbers of rows on a GPU, swapped as pivots say: a column for each matrix."""
+    *batch, many = pivots.shape
+    if rows <= NEAR:
+        out = empty_tensor(Size((*batch, rows, 1)), d.int64, pivots.device)
+        kernel = pivots.device.runtime.kernel("swaps", "swapping:build_places")
+        words = packed(Places(1, prod(batch), rows, many, int(backward)))
+        kernel(words, pointer(out), pointer(pivots))
+        return out
     places = public("arange")(rows, device=pivots.device).unsqueeze(-1)
-    places = columns_of(places, pivots.shape[:-1])
-    swap_rows(stacked(places), pivots, backward=backward, said=said)
+    places = columns_of(places, batch)
+    swap_rows(stacked(places), pivots, backward=backward)
     return places
 
 

@@ -28,8 +28,8 @@ from flambeau.ops.linalg_solving import adjoint
 
 BLOCK = 32  # columns that a kernel factors at a time
 SMALL = 64 * 64  # elements of matrices that one kernel call takes all the way
-SMALL_BESIDE = 16 * 16  # the same where there is a library: matrices of a thread's own
-SEVERAL = 32  # calls of a library to make Q that are no worse than products
+SMALL_BESIDE = 8 * 8  # the same where there is a library: matrices of a thread's own
+SEVERAL = 2  # calls of a library to make Q that are no worse than products
 
 
 def _geqrf_in_place(t):

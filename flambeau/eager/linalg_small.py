@@ -17,7 +17,7 @@ from flambeau.eager.rows import chunks_of, has_work, share_of
 from flambeau.runtime.cpu import packed
 
 SMALL = 64  # rows
-SMALL_BESIDE = 16  # the same where there is a library: matrices of a thread's own
+SMALL_BESIDE = 4  # the same where there is a library: matrices of a thread's own
 
 
 class Found(NamedTuple):

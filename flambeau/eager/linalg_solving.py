@@ -296,11 +296,10 @@ def permutation(LU_pivots, LU_data, rows):
     out = identity(rows, batch, LU_data.dtype, LU_data.device)
     if not is_real_work(out) or not LU_pivots.shape[-1]:
         return out
+    if not out.device.runtime.is_host:
+        places = swapped_places(contiguous(LU_pivots), rows)
+        return out.zero_().scatter_(-2, turned(places), 1)
+    # swapping columns of the unit matrix, which rows side by side make swaps of rows
     said = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
-    if out.device.runtime.is_host:
-        # swapping columns of the unit matrix, which rows side by side make swaps of rows
-        swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)
-        return out
-    # a thread swaps the rows of a matrix: their numbers will do
-    places = swapped_places(contiguous(LU_pivots), rows, said=said)
-    return out.zero_().scatter_(-2, turned(places), 1)
+    swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)
+    return out

@@ -113,12 +113,20 @@ class Library:
             invert = getattr(self.blas, LETTERS[kind] + "getri_batched")
             invert(self.products, n, pointers, n, pivots, out_pointers, n, info, count)
 
-    def laswp(self, _, kind, n, columns, count, a, pivots, step):
-        """Swap rows as pivots say; step: 1, or -1 to swap them back."""
+    def getrs(self, _, kind, turn, n, columns, count, a, pivots, b, pointers, b_pointers):
+        """Solve with such factors in place of b; turn: PLAIN, TURNED or ADJOINT."""
         with self._calling():
-            swap, item = self._function(kind, "laswp"), ITEM[kind]
-            for x, p in self._places(count, n * columns * item, 4 * n):
-                swap(self.handle, columns, a + x, n, 1, n, pivots + p, step)
+            if pointers:
+                solve = getattr(self.blas, LETTERS[kind] + "getrs_batched")
+                solve(
+                    self.products, turn, n, columns, pointers, n, pivots, b_pointers, n,
+                    ctypes.addressof(self.said), count,
+                )  # fmt: skip
+                return
+            solve, item = self._function(kind, "getrs"), ITEM[kind]
+            for x, p, y in self._places(count, n * n * item, 4 * n, n * columns * item):
+                given = a + x, n, pivots + p, b + y, n, self.told
+                solve(self.handle, turn, n, columns, *given)
 
     # -- triangles ---------------------------------------------------------------------------------
     def trsm(

@@ -70,6 +70,16 @@ def solved(a, b):
         return np.full_like(b, np.nan)
 
 
+def lu_solved(a, pivots, b, turn):
+    lower, upper, b = np.tril(a, -1) + np.eye(len(a)), np.triu(a), b.copy()
+    if turn == 0:
+        swapped(b, pivots)
+        return solved(upper, solved(lower, b))
+    found = solved(turned(lower, turn), solved(turned(upper, turn), b))
+    swapped(found, pivots, True)
+    return found
+
+
 def cholesky(a, part):
     """The same for one triangle."""
     whole = triangle(a, part)
@@ -153,6 +163,13 @@ class Blas(Library):
             a = matrix(int(at), n, n, lead, dtype)
             numbers(info, count)[k] = lu(a, numbers(pivots + 4 * n * k, n) if pivots else None)
 
+    def do_getrs_batched(self, dtype, turn, n, m, places, lead, pivots, others, ldb, said, count):
+        ctypes.c_int.from_address(said).value = 0
+        lists = numbers(places, count, "i8"), numbers(others, count, "i8")
+        for k, (at, to) in enumerate(zip(*lists)):
+            a, b = matrix(int(at), n, n, lead, dtype), matrix(int(to), n, m, ldb, dtype)
+            b[...] = lu_solved(a, numbers(pivots + 4 * n * k, n), b, turn)
+
     def do_getri_batched(self, dtype, n, places, lead, pivots, others, ldb, info, count):
         lists = numbers(places, count, "i8"), numbers(others, count, "i8")
         for k, (at, to) in enumerate(zip(*lists)):
@@ -194,9 +211,10 @@ class Solver(Library):
         swaps = numbers(pivots, min(m, n)) if pivots else None
         numbers(info, 1)[0] = lu(matrix(a, m, n, lead, dtype), swaps)
 
-    def do_laswp(self, dtype, columns, a, lead, first, last, pivots, step):
-        assert first == 1 and step in (1, -1)
-        swapped(matrix(a, last, columns, lead, dtype), numbers(pivots, last), step == -1)
+    def do_getrs(self, dtype, turn, n, m, a, lead, pivots, b, ldb, info):
+        b = matrix(b, n, m, ldb, dtype)
+        b[...] = lu_solved(matrix(a, n, n, lead, dtype), numbers(pivots, n), b, turn)
+        numbers(info, 1)[0] = 0
 
     def do_potrf(self, dtype, part, n, a, lead, work, room, info):
         assert room == ROOM

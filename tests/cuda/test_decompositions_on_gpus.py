@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 import flambeau
-from flambeau.eager import linalg_ldl, linalg_reflectors, linalg_small
+from flambeau.eager import cuda_linalg, linalg_ldl, linalg_reflectors, linalg_small
 from flambeau.runtime import cusolver
 from tests.cuda.stand_in_solver import Blas, LibraryError, Solver
 
@@ -132,7 +132,10 @@ def test_square(library, name, dtype, batch):
 
 @pytest.mark.parametrize("dtype", FAR)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_systems(library, batch, dtype):
+@pytest.mark.parametrize("limit", [0, 16])
+def test_systems(library, limit, batch, dtype, monkeypatch):
+    """limit: rows of systems that one call solves; others are swaps and triangles."""
+    monkeypatch.setattr(cuda_linalg, "AT_ONCE", limit)
     far = FAR[dtype]
     a = positive(*BATCHES[batch], 5, 5, dtype=dtype)
     b, vector = drawn(*BATCHES[batch], 5, 3, dtype=dtype), drawn(5, dtype=dtype)
@@ -241,14 +244,17 @@ def test_large_batches(library):
         for lib in (library.blas, library.solver):
             lib.calls.clear()
         linalg.solve(a.to("cuda"), a.to("cuda"))
-        assert library.blas.calls == ["dgetrf_batched", "dtrsm_batched", "dtrsm_batched"]
+        assert library.blas.calls == ["dgetrf_batched", "dgetrs_batched"]
         library.blas.calls.clear()
         linalg.inv(a.to("cuda"))
         assert library.blas.calls == ["dgetrf_batched", "dgetri_batched"]
         library.blas.calls.clear()
         linalg.solve(a[0].to("cuda"), a[0].to("cuda"))
-        assert library.blas.calls == ["dtrsm", "dtrsm"]
-        assert library.solver.calls == ["dgetrf", "dlaswp"]
+        assert library.solver.calls == ["dgetrf", "dgetrs"]
+        library.blas.calls.clear()
+        a = positive(2, 20, 20, dtype="float64").to("cuda")
+        linalg.solve(a, a)
+        assert library.blas.calls == ["dgetrf_batched", "dtrsm_batched", "dtrsm_batched"]
 
 
 def test_memory_of_results(library):
