@@ -226,7 +226,7 @@ class Decompositions:
         name = "syevd"
         if n <= ROTATED:
             name = "syevj_batched"
-        elif count > n * n >> 16 and hasattr(self._library.solver, "xsyev_batched"):
+        elif count > n * n >> 16 and self._library.has("XsyevBatched"):
             name = "syev_batched"
         facts = int(vectors), LOWER if triangle == "L" else UPPER, n, count
         self._call(name, A, *facts, pointer(V), pointer(values), pointer(info))
@@ -234,12 +234,13 @@ class Decompositions:
             return None
         return values, V
 
-    def has_eig(self):
-        return hasattr(self._library.solver, "xgeev")
-
     def eig(self, A, vectors):
-        """(values, vectors) of square matrices, complex ones; None if some did not converge."""
+        """(values, vectors) of square matrices, complex ones; None if the library has no way, or
+        some did not converge.
+        """
         *batch, n, _ = A.shape
+        if not self._library.has("Xgeev"):
+            return None
         dtype, device = A.dtype.to_complex(), A.device
         work, info = columns_of(A), _infos(batch, device)
         values = empty_tensor(A.shape[:-1], dtype, device)

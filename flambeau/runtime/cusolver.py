@@ -32,6 +32,7 @@ class Library:
 
     def __init__(self, runtime, solver, blas, errors):
         self.runtime, self.solver, self.blas, self.errors = runtime, solver, blas, errors
+        self.known = None  # addresses of functions by name, 0 where this version has none
         self.handle, self.products = solver.create(), blas.create()
         self.options = solver.create_params()
         self.jacobi, self.jacobi_values = solver.create_gesvdj_info(), solver.create_syevj_info()
@@ -42,6 +43,10 @@ class Library:
         one = [struct.pack(form, *parts) for form, parts in zip(("f", "d", "2f", "2d"), _ONES)]
         self.ones = [ctypes.create_string_buffer(x, len(x)) for x in one]
         self.said = ctypes.c_int()
+
+    def has(self, name):
+        """Is a newer function there?"""
+        return self.known is None or bool(self.known.get(f"__cusolverDn{name}"))
 
     # -- calls -------------------------------------------------------------------------------------
     @contextmanager
@@ -297,6 +302,13 @@ class Library:
 _ONES = (1.0,), (1.0,), (1.0, 0.0), (1.0, 0.0)
 
 
+def _functions():
+    """Addresses of the library's functions."""
+    from nvmath.bindings._internal import cusolverDn
+
+    return cusolverDn._inspect_function_pointers()
+
+
 def start(runtime):
     """The libraries on a GPU, or None where they are not installed."""
     if runtime.driver.emulated:
@@ -306,6 +318,8 @@ def start(runtime):
 
         runtime.driver.use(runtime.index)
         errors = cusolver.cuSOLVERError, cublas.cuBLASError
-        return Library(runtime, cusolverDn, cublas, errors)
+        found = Library(runtime, cusolverDn, cublas, errors)
+        found.known = _functions()
+        return found
     except (AttributeError, ImportError, RuntimeError, OSError):
         return None

@@ -239,6 +239,15 @@ def test_spectra(library, dtype, batch):
     assert float((order(values) - order(linalg.eigvals(a))).abs().max()) < 10 * far
 
 
+def test_older_libraries(library, monkeypatch):
+    """What the library does not have yet is done by others."""
+    monkeypatch.setattr(library, "known", {})
+    a = drawn(2, 40, 40)
+    values, vectors = linalg.eig(a.to("cuda"))
+    close(a.to(values.dtype) @ vectors.cpu(), vectors * values.unsqueeze(-2), 1e-9)
+    close(linalg.eigvalsh(a + a.mT), linalg.eigvalsh((a + a.mT).to("cuda")), 1e-10)
+
+
 def test_large_batches(library):
     """Many matrices are one call; of few large ones there is one each."""
     a = positive(40, 6, 6, dtype="float64")
