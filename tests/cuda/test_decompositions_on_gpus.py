@@ -14,6 +14,9 @@ from tests.cuda.stand_in_solver import Blas, LibraryError, Solver
 linalg = flambeau.linalg
 FAR = {"float32": 2e-4, "float64": 1e-10, "complex64": 2e-4, "complex128": 1e-10}
 BATCHES = {"one": (), "three": (3,), "planes": (2, 2)}
+# single precision differs in letters of names only, of which one test is enough without a GPU
+SINGLE = [pytest.param(k, marks=pytest.mark.gpu) for k in ("float32", "complex64")]
+DTYPES = ["float64", "complex128", *SINGLE]
 
 
 @pytest.fixture
@@ -121,7 +124,7 @@ SQUARE = {
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SQUARE)
 def test_square(library, name, dtype, batch):
     work, kind = SQUARE[name]
@@ -132,7 +135,7 @@ def test_square(library, name, dtype, batch):
     compare(work, [a], FAR[dtype], "plain" not in kind)
 
 
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("limit", [0, 16])
 def test_systems(library, limit, batch, dtype, monkeypatch):
@@ -153,7 +156,7 @@ def test_systems(library, limit, batch, dtype, monkeypatch):
     compare(lambda a, b: linalg.ldl_solve(*linalg.ldl_factor(a), b), [a, b], far, False)
 
 
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
 def test_triangles(library, upper, unit, dtype):
@@ -171,11 +174,29 @@ def test_triangles(library, upper, unit, dtype):
     compare(solve, [a, b], FAR[dtype])  # one triangle for several
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_single_precision(library, dtype):
+    for batch in BATCHES.values():
+        a, far = positive(*batch, 5, 5, dtype=dtype), FAR[dtype]
+        for work in (linalg.cholesky, linalg.inv, linalg.qr, linalg.eigvalsh, linalg.det):
+            compare(work, [a], far)
+        compare(linalg.solve, [a, a], far)
+        compare(phases(linalg.svd), [a], far, False)
+        compare(
+            phases(lambda a: linalg.svd(a, driver="gesvd") if a.is_cuda else linalg.svd(a)),
+            [a],
+            far,
+            False,
+        )
+        values, vectors = linalg.eig(a.to("cuda"))
+        close(a.to(values.dtype) @ vectors.cpu(), vectors * values.unsqueeze(-2), 10 * far)
+
+
 SHAPES = {"tall": (6, 4), "wide": (4, 6), "square": (5, 5), "column": (5, 1), "row": (1, 5)}
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_any_shape(library, shape, dtype, batch):
     a, far = drawn(*BATCHES[batch], *SHAPES[shape], dtype=dtype), FAR[dtype]
@@ -217,7 +238,7 @@ def test_unknown_driver(library):
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_spectra(library, dtype, batch):
     far = FAR[dtype]
     a = positive(*BATCHES[batch], 5, 5, dtype=dtype)
@@ -365,7 +386,7 @@ def test_least_squares(library):
     assert not linalg.lstsq(flambeau.zeros_like(a), b)[0].isfinite().any()
 
 
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCHES)
 def test_symmetric(library, batch, dtype):
     a = drawn(*BATCHES[batch], 5, 5, dtype=dtype)
@@ -427,7 +448,7 @@ def test_streams(library):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [40, 300])
 def test_larger(library, n, dtype):
     far = 10 * FAR[dtype]
