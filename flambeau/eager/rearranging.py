@@ -24,6 +24,7 @@ from flambeau.eager.plan import plan_nest
 from flambeau.eager.planned import planned
 from flambeau.eager.plans import Plans
 from flambeau.ops.rearranging import distinct_dims
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.views import ints
 from flambeau.runtime.cpu import packed
 
@@ -103,6 +104,8 @@ def arranges(name, fill=None):
 def flip(layout, dims):
     dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
     out = preserved_layout(layout)
+    if layout.numel and any(layout.sizes[k] > 1 for k in dims if layout.ndim):
+        refuse_complex32("flip_cpu", layout)
     strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
     last = sum((layout.sizes[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
     return out, [(layout.sizes, out.strides, 0, strides, last)]

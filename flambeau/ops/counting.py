@@ -9,6 +9,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau import return_types as named
 from flambeau.ops.support import not_implemented_derivative
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 # -- unique ----------------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool =
         test_elements = public("tensor")(test_elements, device=like.device)
     elements, test_elements = elements.detach(), test_elements.detach()
     for t in (elements, test_elements):
+        refuse_complex32("isin_default_cpu", t)
         if t.dtype.is_complex or t.dtype is d.bool_:
             raise RuntimeError(
                 f"Unsupported input type encountered for isin(): {t.dtype.scalar_name}"
