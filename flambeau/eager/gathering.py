@@ -66,6 +66,11 @@ def scatter_walk(mode, target, dim, index, src):
     return *plan_along(mode, target, dim, shape, items, byte_strides(fitted)), fitted
 
 
+def _refuse(target, index, kernel):
+    if index._layout.numel:
+        refuse_complex32(f"scatter_gather_{kernel}", target)
+
+
 FITTING = Plans(lambda key: check.scatter(*key), by_default=False, mixed=True)
 
 
@@ -73,7 +78,6 @@ def scatter_along(mode, target, dim, index, src):
     """Checked arguments in, target written."""
     if not index._layout.numel:
         return
-    refuse_complex32("scatter_gather_tensor_cpu", target)
     if mode != "set" and target.dtype in (d.float16, d.bfloat16):
         # many small additions in half precision would lose most of them; PyTorch widens too
         wide = views.detached(target).to(d.float32)
@@ -98,9 +102,9 @@ def scatter(target, dim, index, src, value, reduce):
     given = number._layout if isinstance(number, Tensor) else None
     dim = FITTING[layout, dim, index._layout, given]
     if given is None:
-        if index._layout.numel:
-            refuse_complex32("scatter_gather_scalar_cpu", target)
+        _refuse(target, index, "scalar_cpu")
         number = number_tensor(number, layout.dtype, layout.device)
+    _refuse(target, index, "tensor_cpu")
     mode = {None: "set", "add": "add", "multiply": "mul"}[reduce]
     scatter_along(mode, target, dim, index, number)
 
@@ -108,6 +112,7 @@ def scatter(target, dim, index, src, value, reduce):
 @writer("scatter_add")
 def scatter_add(target, dim, index, src):
     dim = FITTING[target._layout, dim, index._layout, src._layout]
+    _refuse(target, index, "tensor_cpu")
     scatter_along("add", target, dim, index, src)
 
 
@@ -124,8 +129,7 @@ def scatter_reduce(target, dim, index, src, reduce, include_self):
     dim = FITTING[target._layout, dim, index._layout, src._layout]
     if not include_self:
         refuse_complex32("scatter_reduce_exclude_input_init", target)
-    if reduce == "mean":
-        refuse_complex32("scatter_gather_tensor_cpu_reduce_mean", target)
+    _refuse(target, index, f"tensor_cpu{'' if reduce in ('sum', 'prod') else '_reduce_' + reduce}")
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", target.dtype)
     reduce_along(target, dim, index, src, reduce, include_self, scatter_along)

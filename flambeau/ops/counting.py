@@ -182,6 +182,9 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     input = input.detach()
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
+    if input.dtype.is_complex and min == max:
+        raise errors.not_implemented("aminmax_cpu", input.dtype)
+    refuse_complex32("linspace_cpu", input)
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogram_cpu", input.dtype)
     if bins <= 0:

@@ -70,8 +70,6 @@ def _floating(input, name, real=False):
         )
     if input.dtype.category < d.FLOATING:
         input = input.to(d.default_dtype())
-    if input.dtype is d.complex32:
-        raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
     if input.dtype in (d.float16, d.bfloat16):
         raise RuntimeError(f"Unsupported dtype {input.dtype.scalar_name}")
     return input

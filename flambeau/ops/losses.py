@@ -223,6 +223,8 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
+    if input.dtype.is_complex:
+        raise errors.not_implemented("binary_cross_entropy", input.dtype)
     if weight is None:
         _one_dtype(input, target)
         return _probable("binary_entropy", number, input, target)
@@ -427,6 +429,8 @@ def gaussian_nll_loss(
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not valid")
     number = _NUMBERS[reduction]
+    if var.dtype.is_complex:
+        raise errors.not_implemented("lt_cpu", var.dtype)
     dtypes = {getattr(t, "dtype", None) for t in (input, target, var)}
     if len(dtypes) > 1 or input.dtype.is_complex or eps != eps:
         v = var.clone()

@@ -350,6 +350,8 @@ def inner(input, other):
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
+    if input.ndim == other.ndim == 1:
+        refuse_complex32("dot", input)
     return contract(input, other, [-1], [-1])
 
 
@@ -372,6 +374,8 @@ def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
     left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
+    if a.ndim == b.ndim == len(left) == 1:
+        refuse_complex32("dot", a)
     found = contract(a, b, left, right)
     if out is None:
         return found
