@@ -18,7 +18,7 @@ LEFT_OUT = {
     "torch: AVG|SUM|AggregationType": "counters of torch.monitor",
     "torch: DispatchKey|Tag": DISPATCHER,
     "torch: ScriptClass|import_ir_.*|merge_type_.*|parse_.*|unify_type_list": TORCHSCRIPT,
-    "torch: bit|bits.*|int[1-7]|uint[1-7]|complex32|chalf": "dtypes without kernels",
+    "torch: bit|bits.*|int[1-7]|uint[1-7]": "dtypes without kernels",
     "torch: quantized_.*": OLD_QUANTIZATION,
     "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy|split_copy":
         "copies of views that only PyTorch's own compiler asks for",
@@ -88,7 +88,6 @@ LEFT_OUT = {
     "torch.utils.hooks: BackwardHook|warn_if_has_hooks": "how PyTorch's modules do it inside",
     "torch.utils.mobile_optimizer": "TorchScript on phones",
     "torch.xpu": DEVICE,
-    "torch.Tensor: chalf": "dtypes without kernels",
     "torch.Tensor: index|slice_inverse": "bound by PyTorch for its compiler",
     "torch.Tensor: storage_type": "typed storages are deprecated",
     "torch.Tensor: to_mkldnn": "there is one layout of dense tensors",

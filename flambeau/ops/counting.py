@@ -8,8 +8,7 @@ import math
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau import return_types as named
-from flambeau.ops.support import not_implemented_derivative
-from flambeau.ops.support import refuse_complex32
+from flambeau.ops.support import not_implemented_derivative, refuse_complex32
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 # -- unique ----------------------------------------------------------------------------------------
