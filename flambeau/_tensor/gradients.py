@@ -142,7 +142,8 @@ def detach_(self):
             "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
             "function in torch/optim/optimizer.py as a solution."
         )
-    self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
+    if not modes.inference:  # where PyTorch does not get as far as autograd
+        self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
     return self
 
 
