@@ -78,6 +78,7 @@ def recorder(op, node_class, bare, allowed):
     saved = [_saved(n, kinds) for n in node_class.saved_names]
     lines = [_quickly(k, n, kinds, given) for k, n in enumerate(node_class.saved_names)]
     quick = "".join(f"s{k}, " if line else f"{saved[k]}, " for k, line in enumerate(lines))
+    saving = _guarded(lines, _needed_saves(op, node_class.saved_names, kinds, given))
     # only casts, and lists that begin with integers, may leave the numbers that have gradients
     leaves = op.name == "_to_copy" or "tensors" in kinds.values()
     refused = "" if leaves else "    else:\n        raise unsupported(out0)\n"
@@ -90,7 +91,7 @@ def recorder(op, node_class, bare, allowed):
     if modes.watched:
         init_node(node, node.edges, ({"".join(s + ", " for s in saved)}), count)
     else:
-{_guarded(lines, _needed_saves(op, node_class.saved_names, kinds, given))}        node.saved = ({quick})
+{saving}        node.saved = ({quick})
         node.outputs, node.hooks, node.seq = count, None, next_sequence()
     if out0._layout.dtype.category >= 2:
         out0._grad_fn, out0._output_nr, out0._requires_grad = node, 0, True
