@@ -185,6 +185,17 @@ def register_hook(self, hook):
     return add_hook(table, hook)
 
 
+def _get_backward_hooks(self):
+    """The hooks of this tensor, by number; None if there never was one."""
+    fn = current_grad_fn(self)
+    if fn is None:
+        return None if self._extra is None else self._extra.hooks
+    return None if fn.hooks is None else fn.hooks.tensor.get(self._output_nr)
+
+
+PROPERTIES["_backward_hooks"] = property(_get_backward_hooks)
+
+
 @method
 def register_post_accumulate_grad_hook(self, hook):
     """hook(tensor) after .grad of this leaf has been updated."""
