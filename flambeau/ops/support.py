@@ -21,7 +21,7 @@ GROUPS[d.complex32] = "chalf"
 # What PyTorch has for dtypes that most kernels refuse
 HAS = {
     "float8": frozenset("abs mul eq ne where isnan isinf isfinite".split()),
-    "chalf": frozenset("abs add addcmul conj_physical mul neg rsub sgn sub".split()),
+    "chalf": frozenset("abs add addcmul conj_physical masked_fill mul neg rsub sgn sub".split()),
 }
 INTEGRAL = "bool int wide"
 FLOATING = "half float"

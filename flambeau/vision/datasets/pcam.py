@@ -62,16 +62,17 @@ class PCAM(VisionDataset):
         fetch = self._download if download else None
         ensure(fetch, self._check_exists, f"put {' and '.join(names)} into {self._base_folder}")
 
+    def _read(self, part: str, look: Callable[[Any], Any]) -> Any:
+        """What a look at the images (x) or the labels (y) gives; files are open no longer."""
+        with self.h5py.File(self._paths["xy".index(part)]) as file:
+            return look(file[part])
+
     def __len__(self) -> int:
-        with self.h5py.File(self._paths[0]) as images:
-            return images["x"].shape[0]
+        return self._read("x", len)
 
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
-        with self.h5py.File(self._paths[0]) as images:
-            image = image_of(images["x"][idx]).convert("RGB")
-        with self.h5py.File(self._paths[1]) as labels:
-            target = int(labels["y"][idx, 0, 0, 0])
-        return self._transformed(image, target)
+        pixels, label = (self._read(part, lambda kept: kept[idx]) for part in "xy")
+        return self._transformed(image_of(pixels).convert("RGB"), int(label.item()))
 
     def _check_exists(self) -> bool:
         return all(os.path.exists(path) for path in self._paths)
