@@ -128,6 +128,8 @@ _has_warned = False
 
 def is_python(op):
     """Does PyTorch have this function in Python? Then its own checks come before the parser's."""
+    if op.options.get("python"):
+        return True
     return op.kind == "composite" and not op.variants and op.namespaces == ("nn.functional",)
 
 
@@ -137,7 +139,9 @@ def own_complaint(op, args, kwargs):
         op.body(*args, **kwargs)
     except (ValueError, AssertionError) as complaint:
         return complaint
-    except (RuntimeError, NotImplementedError) as complaint:
+    except (RuntimeError, NotImplementedError, IndexError) as complaint:
+        if op.options.get("python"):
+            return complaint
         # said by the body itself, not by an op that it calls, which looks at types first
         last = complaint.__traceback__
         while last is not None and last.tb_next is not None:
@@ -150,7 +154,9 @@ def own_complaint(op, args, kwargs):
 
 def judged(op, error, values):
     """What to raise where a call with these arguments failed: the parser's complaint is first."""
-    if isinstance(error, (ValueError, AssertionError)) and is_python(op):
+    if op.options.get("python") or (
+        isinstance(error, (ValueError, AssertionError)) and is_python(op)
+    ):
         return error
     try:
         for k, p in enumerate(op.params):
@@ -170,6 +176,12 @@ def pack_rest(op, args):
             f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given"
         )
     k = [p.name for p in op.params].index(name)
+    if op.options.get("listed"):  # a function, not a method
+        if len(args) > k + 1:
+            raise TypeError(
+                f"{op.name}() takes {k + 1} positional arguments but {len(args)} were given"
+            )
+        return args
     if len(args) > k + 1 or (len(args) == k + 1 and _begins(op, op.params[k], args[k])):
         return (*args[:k], tuple(args[k:]))
     return ((),) if k == 0 and not args else args

@@ -186,9 +186,10 @@ def _condition(p):
 def _packing_text(op):
     """f(input, 1, 2) and f(input, (1, 2)): the rest becomes a tuple."""
     first, rest = (p.name for p in op.params)
+    listed = " or type(args[0]) is int" if op.options.get("listed") else ""
     return (
         f"def {op.name}({first}, *args, **kwargs):\n"
-        f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
+        f"    if kwargs or not args or not isinstance({first}, Tensor){listed}:\n"
         f"        return general({first}, *args, **kwargs)\n"
         f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
         f"    if not {rest} or not _integers({rest}):\n"

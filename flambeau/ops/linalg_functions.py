@@ -237,7 +237,8 @@ def _basis(A, q, rounds, M):
     """Orthonormal columns that nearly span what A maps onto (Halko et al., 2009)."""
     if M is not None:
         A = A - M
-    R = A.new_empty((A.shape[-1], q)).normal_()
+    dtype = A.dtype if A.dtype.category >= d.FLOATING else d.float32
+    R = A.new_empty((A.shape[-1], q), dtype=dtype).normal_()
     orthonormal = public("linalg_qr")
     Q = orthonormal(A @ R)[0]
     for _ in range(rounds):
@@ -260,14 +261,14 @@ def _low_rank(A, q, rounds, M):
     return (V, S, U) if wide else (U, S, V)
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function", bind=True, python=True)
 def svd_lowrank(A, q: object = 6, niter: object = 2, M: OptionalTensor = None):
     """U, S, V of a matrix that is nearly of rank q, by random projections."""
     return _low_rank(A, 6 if q is None else q, 2 if niter is None else niter, M)
 
 
-@composite(variants="function", bind=True)
-def pca_lowrank(A, q: object = None, center: bool = True, niter: int = 2):
+@composite(variants="function", bind=True, python=True)
+def pca_lowrank(A, q: object = None, center: object = True, niter: object = 2):
     """Principal components: svd_lowrank of the centred matrix."""
     rows, columns = A.shape[-2:]
     if q is None:

@@ -289,9 +289,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
         "exact_out": EXACT,
+        "functional_only": tuple,  # parameters that torch.<name> does not have, unlike nn.functional
         "lone_list": bool,  # may one list stand for all of varargs?
         "numbers": bool,
         "old_orders": tuple,
+        "python": bool,  # does PyTorch have it in Python, where the parser of an op inside is last?
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,
     },
