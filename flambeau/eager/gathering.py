@@ -82,9 +82,11 @@ def scatter_along(mode, target, dim, index, src):
 
 @writer("scatter")
 def scatter(target, dim, index, src, value, reduce):
-    if src is None and value is None:
+    if (src is None) == (value is None):
+        more = ", Tensor, value=Number" if src is not None else ""
         raise TypeError(
-            "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor)"
+            "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor"
+            f"{more})"
         )
     layout = target._layout
     wrap_dim(dim, layout.ndim)

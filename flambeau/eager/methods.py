@@ -128,8 +128,10 @@ def public_names():
 
 def _method(name):
     """The method of Tensor of a row (or of an alias of one)."""
-    found = method_form(function(name), TABLE[_aliases.get(name, name)])
-    return found if found is function(name) else sign(found, name, method=True)
+    op = TABLE[_aliases.get(name, name)]
+    base = torch_function(name) if "alone_with" in op.options else function(name)
+    found = method_form(base, op)
+    return found if found is base else sign(found, name, method=True)
 
 
 def inplace_function(name):

@@ -158,6 +158,8 @@ def cdist(
     if x1.device is not x2.device:
         raise errors.different_devices(x1.device, x2.device)
     if x1.dtype is not x2.dtype:
+        if group_of(x1) == "half":
+            raise errors.not_implemented("cdist", x1.dtype)
         raise RuntimeError(
             f"expected scalar type {x1.dtype.scalar_name} but found {x2.dtype.scalar_name}"
         )

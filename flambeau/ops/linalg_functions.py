@@ -237,7 +237,8 @@ def _basis(A, q, rounds, M):
     """Orthonormal columns that nearly span what A maps onto (Halko et al., 2009)."""
     if M is not None:
         A = A - M
-    dtype = A.dtype if A.dtype.category >= d.FLOATING else d.float32
+    rounded = A.dtype.category < d.FLOATING or A.dtype is d.bfloat16
+    dtype = d.float32 if rounded else A.dtype
     R = A.new_empty((A.shape[-1], q), dtype=dtype).normal_()
     orthonormal = public("linalg_qr")
     Q = orthonormal(A @ R)[0]

@@ -69,12 +69,9 @@ def _check(A, n):
 
 
 def _check_squares(A, B):
+    if A.ndim and (A.requires_grad or (B is not None and B.requires_grad)):
+        A - A.mT  # which has its own words for what is not square
     if A.ndim < 2:
-        if A.requires_grad or (B is not None and B.requires_grad):
-            raise RuntimeError(
-                "tensor.mT is only supported on matrices or batches of matrices. Got "
-                f"{A.ndim}-D tensor."
-            )
         raise IndexError("tuple index out of range")
     if A.shape[-1] != A.shape[-2]:
         raise AssertionError(f"A must be square, got shape {A.shape}")

@@ -340,6 +340,8 @@ def linalg_pinv(
     given = () if rcond is MISSING else (rcond,)
     _check_tolerances("linalg_pinv", input, given, atol=atol, rtol=rtol)
     refuse_gradient("linalg_pinv", atol=atol, rtol=rtol)
+    if input.ndim < 2 and atol is not None and rtol is None:
+        raise errors.dimension_out_of_range(-2, input.ndim)
     if input.ndim < 2 or input.dtype.category < d.FLOATING or input.dtype in check.HALF:
         raise RuntimeError(
             f"linalg.pinv({input.dtype.scalar_name}{{{list(input.shape)}}}): expected a tensor "

@@ -291,6 +291,13 @@ def _target_dtype(input, target):
         raise errors.cannot_cast(input.dtype, target.dtype)
 
 
+def _check_written(input, target, pos_weight):
+    """PyTorch writes products over 1 - target and over log_sigmoid(input)."""
+    if pos_weight is not None:
+        fit(input, broadcast_shape(input, broadcast_shape(pos_weight.shape, target)))
+    fit(target, broadcast_shape(target, input))
+
+
 @composite(variants="function")
 def binary_cross_entropy_with_logits(
     input,
@@ -300,7 +307,10 @@ def binary_cross_entropy_with_logits(
     reduction: int = 0,
 ):
     """Cross entropy of targets with probabilities that are given as logits."""
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if input.shape != target.shape:
+        _check_written(input.shape, target.shape, pos_weight)
         input, target = same_shape(input, target)
     return logit_loss(input, target, weight, pos_weight, reduction if reduction in (1, 2) else 0)
 

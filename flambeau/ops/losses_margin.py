@@ -199,7 +199,7 @@ def cosine_embedding_loss(input1, input2, target, margin: float = 0.0, reduction
     return _cosines(input1, input2, target, margin, reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_cosine_embedding_loss(
     input1,
     input2,
@@ -290,7 +290,9 @@ def triplet_margin_with_distance_loss(
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     _check_triplet(anchor, positive, negative)
-    distance = distance_function or _norm_distance(2.0, 1e-6)
+    distance = distance_function
+    if distance is None:
+        distance = _norm_distance(2.0, 1e-6)
     number = reduction_number(reduction)
     return _triplets(distance, anchor, positive, negative, margin, swap, number)
 
@@ -482,6 +484,8 @@ def multilabel_soft_margin_loss(
         reduction = old_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if not input.ndim:
         raise errors.no_dimensions(-1)
     classes = input.shape[-1]

@@ -197,7 +197,7 @@ def max_pool1d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: object = False,
 ):
     """The largest element of each window along the last dimension.
 
@@ -219,7 +219,7 @@ def max_pool2d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: object = False,
 ):
     """The largest element of each window over the last two dimensions; see max_pool1d."""
     return _max_pool(2, input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
@@ -233,7 +233,7 @@ def max_pool3d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: object = False,
 ):
     """The largest element of each window over the last three dimensions; see max_pool1d."""
     return _max_pool(3, input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
@@ -247,15 +247,15 @@ def _with_indices(dims):
         padding: Ints = 0,
         dilation: Ints = 1,
         ceil_mode: bool = False,
-        return_indices: bool = False,
+        return_indices: object = False,  # for those who go through max_pool
     ):
         return _max_pool(dims, input, (kernel_size, stride, padding, dilation, ceil_mode), True)
 
     body.__name__ = f"max_pool{dims}d_with_indices"
     body.__doc__ = f"max_pool{dims}d and the places of what it found."
     if dims == 1:
-        return composite(functional_only=("return_indices",), **_SHARED)(body)
-    return composite(**_FUNCTIONAL)(body)
+        return composite(functional_only=("return_indices",), python=False, **_SHARED)(body)
+    return composite(python=False, **_FUNCTIONAL)(body)
 
 
 _WITH_INDICES = [_with_indices(dims) for dims in (1, 2, 3)]

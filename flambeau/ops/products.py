@@ -433,6 +433,10 @@ def chain_matmul(*matrices, out=None):
     )
     if len(matrices) == 1 and not hasattr(matrices[0], "_layout"):
         matrices = matrices[0]
+    if out is not None and not hasattr(out, "_layout"):
+        raise TypeError(
+            f"chain_matmul(): argument 'out' must be Tensor, not {errors.kind_name(out)}"
+        )
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for t in matrices:

@@ -53,6 +53,7 @@ def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
 
 def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
     try:
+        _check_weights(w_ih, w_hh, CELLS[kind].gates)
         _check(input, hidden, cell, w_ih, w_hh)
     except IndexError:
         raise errors.dimension_out_of_range(1, 1) from None
@@ -63,7 +64,19 @@ def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
             name = x.dtype.scalar_name
             raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
         return public(kind.removeprefix("rnn_"))(x + h), None
+    if kind == "rnn_relu" and x.dtype.is_complex:
+        raise NotImplementedError("clamp is not supported for complex types")
     return _rnn_step(x, h, hidden, cell, kind)
+
+
+def _check_weights(w_ih, w_hh, gates):
+    hidden = w_hh.shape[1]
+    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if weight.shape[0] != gates * hidden:
+            raise RuntimeError(
+                f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got "
+                f"{weight.shape[0]}"
+            )
 
 
 def _check(input, hidden, cell, w_ih, w_hh):

@@ -417,5 +417,7 @@ def _differences(x, dim, step, edge_order):
 @composite(variants="function")
 def gradient(input, *, spacing: object = None, dim: object = None, edge_order: int = 1):
     """Estimates of the derivatives along each dimension, by differences of second order."""
+    if input.dtype is d.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     dims, steps = _gradient_dims(input, spacing, dim, edge_order)
     return tuple(_differences(input, k, step, edge_order) for k, step in zip(dims, steps))

@@ -38,22 +38,43 @@ def _shown(kind, shape, window, options):
 @composite(variants="function method", python=True)
 def stft(
     input,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: OptionalTensor = None,
+    n_fft: object,
+    hop_length: object = None,
+    win_length: object = None,
+    window: object = None,
     center: object = True,
     pad_mode: object = "reflect",
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
+    normalized: object = False,
+    onesided: object = None,
+    return_complex: object = None,
+    align_to_window: object = None,
 ):
     """Spectra of overlapping frames of a signal: (batch, frequencies, frames)."""
     if center:
         if align_to_window is not None:
             raise RuntimeError("stft align_to_window should only be set when center = false")
+        if not isinstance(pad_mode, str):
+            raise TypeError(
+                f"pad(): argument 'mode' (position 3) must be str, not {errors.kind_name(pad_mode)}"
+            )
         input = _padded(input, n_fft // 2, pad_mode)
+    flags = normalized, onesided, return_complex, align_to_window
+    return functional_stft(input, n_fft, hop_length, win_length, window, *flags)
+
+
+@composite(variants="")
+def functional_stft(
+    input,
+    n_fft: int,
+    hop_length: int | None,
+    win_length: int | None,
+    window: OptionalTensor,
+    normalized: bool,
+    onesided: bool | None,
+    return_complex: bool | None,
+    align_to_window: bool | None,
+):
+    """stft of a signal that is padded already."""
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
 
@@ -176,6 +197,10 @@ def istft(
             head + " : expected the frequency dimension (3rd to the last) of the input tensor to "
             f"match n_fft / 2 + 1 when onesided=True, but got {spectra.shape[1]}"
         )
+    if not 0 < hop <= width:
+        raise RuntimeError(head + " : expected 0 < hop_length <= win_length")
+    if not 0 < width <= n_fft:
+        raise RuntimeError(head + " : expected 0 < win_length <= n_fft")
     weights = _window(spectra, window, width, n_fft)
     frames = spectra.transpose(1, 2)
     norm = "ortho" if normalized else None

@@ -151,10 +151,11 @@ def _listed(path):
 
 
 def program(seed, number):
-    """The call with a number in the stream of a seed, or in a file of programs if seed is a path."""
+    """The call with a number in the stream of a seed; seed may be the path of a file of them."""
     if isinstance(seed, str):
         line = _listed(seed)[number]
-        return Program(number, line["op"], line["program"].replace("print(out)", ""))
+        text, _, last = line["program"].rpartition("print(")
+        return Program(number, line["op"], f"{text}out = {last.rstrip(')')}")
     return _drawn(seed, number)
 
 

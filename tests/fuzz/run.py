@@ -11,7 +11,8 @@ A file of programs (JSON lines with "op" and "program", which leaves its result 
 place of random ones with --programs FILE.
 
 So many calls are shared among so many jobs, each with a worker of its own (two with --oracle). The
-last line counts findings by kind; --json FILE keeps all of them, a line each. The long run is
+last line counts findings by kind (an accident is one of PyTorch, see accidents.py); --json FILE
+keeps all of them, a line each. The long run is
 
     python -m tests.fuzz.run --seed 23 --calls 300000 --jobs 16 --json findings.jsonl
 """
@@ -42,6 +43,7 @@ import numpy as np
 SILENCE = 60  # seconds after which a call is made again, by itself, and hangs if it is silent again
 LONG = 20  # seconds of processor time after which a call is slow: a finding with its program
 SLOW = "took"
+ACCIDENT = "accident"
 # Errors that say something about us instead of about the arguments. (PyTorch has some assertions.)
 RAW = {
     "AttributeError", "KeyError", "UnboundLocalError", "NameError", "error",
@@ -164,7 +166,8 @@ def outcomes(package, seed, first, count):
     at, last, again = first, first + count, None
     while at < last:
         command = [sys.executable, "-m", "tests.fuzz.run", "--worker", package]
-        command += ["--programs" if isinstance(seed, str) else "--seed", str(seed), "--first", str(at), "--calls", str(last - at)]
+        source = "--programs" if isinstance(seed, str) else "--seed"
+        command += [source, str(seed), "--first", str(at), "--calls", str(last - at)]
         # What a worker prints goes to a file: a pipe that nobody reads fills, and stops its writer.
         with tempfile.TemporaryFile() as printed:
             process = subprocess.Popen(command, stdout=PIPE, stderr=printed, env=checked())
@@ -272,6 +275,7 @@ def judged(op, result, harm, theirs):
 
 def findings(seed, first, count, oracle=False):
     """What is wrong with so many calls, one by one."""
+    from tests.fuzz.accidents import reason
     from tests.fuzz.programs import program
 
     streams = [outcomes("flambeau", seed, first, count)]
@@ -281,7 +285,10 @@ def findings(seed, first, count, oracle=False):
         call = program(seed, number)
         found = judged(call.op, result, harm, theirs[0][1] if theirs else None)
         if found is not None:
-            yield Finding(found[0], call.op, number, call.text, found[1])
+            why = reason(call.op, found[0], f"{call.text}\n{found[1]}")
+            kind = ACCIDENT if why else found[0]
+            note = f"{found[0]}: {found[1]}\n{why}" if why else found[1]
+            yield Finding(kind, call.op, number, call.text, note)
 
 
 def findings_of_all(seed, first, count, oracle, jobs):
@@ -318,10 +325,10 @@ def main():
     parser.add_argument("--json", help="write all findings to this file, a line each")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.worker:
-        return worker(options.worker, options.programs or options.seed, options.first, options.calls)
-    counts, lines = Counter(), []
     calls = options.programs or options.seed, options.first, options.calls
+    if options.worker:
+        return worker(options.worker, *calls)
+    counts, lines = Counter(), []
     for f in findings_of_all(*calls, options.oracle, options.jobs):
         counts[f.kind] += 1
         lines.append(json.dumps(f._asdict()) + "\n")
@@ -329,7 +336,7 @@ def main():
             print(f"-- {f.kind}: {f.op}, number {f.number}\n{f.text}\n{f.note}\n", flush=True)
     if options.json:
         Path(options.json).write_text("".join(lines))
-    print(f"{options.calls} calls, seed {options.seed}: {dict(counts) or 'nothing found'}")
+    print(f"{options.calls} calls, seed {calls[0]}: {dict(counts) or 'nothing found'}")
     return None
 
 

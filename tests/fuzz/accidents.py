@@ -1,0 +1,117 @@
+"""Differences from PyTorch that were looked at once and stay: accidents of PyTorch, with a reason.
+
+`run.py` counts them apart, by reason. Each row: patterns of the op, of the kind of finding, and of
+the program with what is noted about it; the first row that matches says why.
+"""
+
+import re
+
+JUDGED = [
+    # -- what libraries inside of PyTorch say ------------------------------------------------------
+    (
+        ".*", ".*", r"INTERNAL ASSERT FAILED|DFTI ERROR|SmallVector unable to grow",
+        "an assertion inside of PyTorch, or of MKL, which asks to be reported as a bug",
+    ),
+    (
+        r"(_?linalg_|linalg\.|svd|symeig|geqrf).*", "accepts|refuses|other error",
+        "failed to converge|does not have full rank|should not contain infs|not be completed",
+        "whether LAPACK converges on matrices with infinities, nan or no rank; ours gives nan",
+    ),
+    (
+        ".*", ".*", "ComplexHalf",
+        "complex32 has no kernels here; in PyTorch it has few, and NumPy none",
+    ),
+    # -- memory that PyTorch does not look at ------------------------------------------------------
+    (
+        "_weight_norm", "refuses|differs", "",
+        "a g of another size: PyTorch's kernel reads its memory without looking at sizes",
+    ),
+    (
+        r"(nn\.functional\.)?multi(label)?_margin_loss|nn\.functional\..*", "differs",
+        r"zeros\(\[0, .*nan for",
+        "the mean of nothing: PyTorch gives whatever its memory held",
+    ),
+    (
+        r".*", "differs|accepts|refuses",
+        r"(x\d+)\b.*out=\[?\1|out=x\d.*as_strided|as_strided.*out=x\d|out = \w+\.(as_strided|view)"
+        r"|as_strided\(.*\)(; |\n)*out = x\d+\.\w+_\(|as_strided\(.*\)\.\w+_\(",
+        "out= (or what is written in place) shares memory with an operand or with itself: PyTorch "
+        "reads what it has overwritten; here operands are read first, or the call is refused",
+    ),
+    (
+        r".*scatter(_.*)?|put_|index_.*|renorm_?|.*dropout.*", "differs", "as_strided",
+        "elements that share memory are written more than once, in an order that is nobody's",
+    ),
+    # -- results that are not unique ---------------------------------------------------------------
+    (
+        ".*", "differs", r"sort\(",
+        "the places of equal elements in an unstable sort; ours is always stable",
+    ),
+    (
+        r"(linalg\.|linalg_|_linalg_)?(svd|qr|eigh?|ldl_factor(_ex)?|lu_factor(_ex)?|eigvals|pinv)"
+        r"|pinverse|l?stsq|linalg_lstsq|ormqr|slogdet|linalg\.matrix_power|matrix_exp|lobpcg",
+        "differs", "",
+        "signs and bases of vectors; singular matrices, whose factors are rounding errors",
+    ),
+    (
+        r"(linalg|fft)[._].*|cholesky_inverse|logdet|slogdet|addb?mm_?|addmv|addbmm|baddbmm|mm|bmm|"
+        r"matmul|corrcoef|cov|.*conv.*|.*norm|.*interpolate|.*loss|triangular_solve|subtract|.*gelu|"
+        r"chain|.*attention",
+        "differs", "inf|nan|e\\+|1e30",
+        "where infinities, nan and numbers near the largest go depends on the order of sums inside",
+    ),
+    (
+        "unique_consecutive", "differs", "",
+        "return_inverse by position is taken for return_counts where PyTorch chooses a function",
+    ),
+    (
+        "functional_unfold|unfold|embedding|functional_embedding", "other error", "needs_grad",
+        "PyTorch asks for a size earlier where a gradient is wanted",
+    ),
+    # -- undefined arguments -----------------------------------------------------------------------
+    (
+        "searchsorted|bucketize|histogram.*", "differs", "",
+        "boundaries (or their sorter) that are not in order: what a search finds is undefined",
+    ),
+    (
+        r".*(pool|conv|unfold|fold).*", "differs|refuses|accepts|other error",
+        r"-\d{9,}|\d{10,}|\[[^]]*-\d|, 0, output_ratio",
+        "sizes of windows that are negative or overflow: PyTorch computes with what wraps around",
+    ),
+    (
+        r"grid_sampler_[23]d", "refuses", "expected (interpolation|padding)_mode",
+        "modes beyond 32 bits, of which PyTorch drops the upper half",
+    ),
+    (
+        r"(special[._])?(zeta|polygamma_?|.*chebyshev.*|.*polynomial.*)|_standard_gamma_grad|"
+        r"_dirichlet_grad|cdist|pairwise_distance|.*triplet_margin.*|poisson|binomial|gcd|ldexp_?|"
+        r"hash_tensor|gradient|isclose|.*pixel_unshuffle|storage sum|.*native_group_norm",
+        "differs", "",
+        "outside of the domain (poles, negative shapes, powers near zero, numbers that overflow), "
+        "where a formula of PyTorch gives what it happens to give",
+    ),
+    (
+        "lobpcg", ".*", "",
+        "PyTorch looks at the odd arguments of lobpcg where it comes to use them, if at all",
+    ),
+    (
+        "functional_poisson_nll_loss|poisson_nll_loss", "other error", "can only concatenate",
+        "a message that cannot be put together",
+    ),
+    (
+        "native_group_norm", "other error", "is_contiguous",
+        "a kernel that wants contiguous memory where its caller did not see to it",
+    ),
+    (
+        "lp_pool1d", "accepts", "must be Tensor, not tuple",
+        "a kernel size that is a tuple of one meets a product in PyTorch's Python",
+    ),
+]  # fmt: skip
+
+
+def reason(op, kind, text):
+    """Why a finding stays; None where nobody has said."""
+    for ops, kinds, words, why in JUDGED:
+        if re.fullmatch(ops, op) and re.fullmatch(kinds, kind) and re.search(words, text, re.S):
+            return why
+    return None
