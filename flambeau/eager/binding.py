@@ -15,6 +15,7 @@ from flambeau.errors import kind_name
 from flambeau.ops.table import REQUIRED
 
 NUMBERS = (bool, int, float, complex)
+_REDUCTIONS = ("none", "mean", "sum", "batchmean")
 KEYWORDS = {
     "axis": "dim",
     "keepdims": "keepdim",
@@ -77,7 +78,7 @@ def bind(op, args, kwargs):
                     )
                 bound[p.name] = p.default
     if "reduction" in bound:
-        _look_at_reduction(bound, params)
+        _look_at_reduction(op, bound)
     # PyTorch's functions in Python hand everything on by position; tensors mostly come so, too
     all_places = op.name.startswith("functional_") or op.name == "pad"
     found, overflow = {}, None
@@ -92,14 +93,15 @@ def bind(op, args, kwargs):
     return found
 
 
-def _look_at_reduction(bound, params):
+def _look_at_reduction(op, bound):
     """PyTorch reads it in Python, before all else, or not at all beside an old argument."""
     if bound.get("size_average") is not None or bound.get("reduce") is not None:
         bound["reduction"] = "mean"
-    elif not isinstance(bound["reduction"], str) and any(
-        p.name == "reduction" and p.wants == "str" for p in params
-    ):
-        raise ValueError(f"{bound['reduction']} is not a valid value for reduction")
+    elif any(p.name == "reduction" and p.wants == "str" for p in op.params):
+        value = bound["reduction"]
+        wrong = op.options.get("python") is False and value not in _REDUCTIONS
+        if wrong or not isinstance(value, str):
+            raise ValueError(f"{value} is not a valid value for reduction")
 
 
 def _is_old(op, order, args):

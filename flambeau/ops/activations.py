@@ -493,7 +493,7 @@ def tanhshrink(input):
 # -- with more than one input ----------------------------------------------------------------------
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def glu(input, dim: int = -1):
     """The first half along dim times the sigmoid of the second."""
     if input.ndim == 0:

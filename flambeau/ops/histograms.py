@@ -17,7 +17,7 @@ from flambeau.ops.table import OptionalTensor, composite
 
 def _check(input, bins, weight):
     if not input.ndim:
-        raise errors.dimension_out_of_range(-1, 0)
+        raise errors.no_dimensions(-1)
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     if len(bins) != input.shape[-1]:

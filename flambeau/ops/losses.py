@@ -351,7 +351,7 @@ def kl_div(input, target, reduction: int = 0, *, log_target: bool = False):
     return _kl(input, target, reduction if reduction in (1, 2) else 0, log_target)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_kl_div(
     input,
     target,

@@ -4,6 +4,7 @@ Adaptive windows share the input out evenly: window o of n starts at floor(o * s
 ceil((o + 1) * size / n). The rows with kernels are in `pooling.py`.
 """
 
+from flambeau import errors
 from flambeau.ops import pooling_windows as w
 from flambeau.ops.pooling import (
     _ADAPTIVE_MAX,
@@ -163,6 +164,8 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     if output_size is None:
         output_size = _scaled_sizes(name, dims, input.shape, output_ratio)
     if samples is None:
+        if input.dtype.is_complex:
+            raise errors.not_implemented(f"{name}_out_frame", input.dtype)
         ndim = input.ndim
         if ndim < dims + 1:
             raise w.dimension_out_of_range(-dims - 1, ndim)

@@ -11,7 +11,7 @@ NN = "nn.functional"
 
 @composite(variants="", namespace=NN)
 def local_response_norm(
-    input, size: object, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
+    input, size: int, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
 ):
     """input divided by (k + alpha * mean square over `size` neighbouring channels) ** beta."""
     ndim = input.ndim

@@ -33,7 +33,7 @@ def _gradients(g, v, length, dim):
 
 def _check(v, length, dim):
     if not v.ndim and dim == -1:
-        raise errors.dimension_out_of_range(dim, 0)
+        raise errors.no_dimensions(dim)
     if dim not in (0, v.ndim - 1):  # PyTorch has a kernel for the first and the last dimension
         return
     if not v.dtype.is_floating_point:
