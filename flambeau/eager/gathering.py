@@ -40,7 +40,7 @@ def _outside(input, dim, index, *rest):
 def gather(input, dim, index, sparse_grad):
     dim, fitted = check.gather(input, dim, index), layout64(index)
     to = dense_layout(index.shape, input.dtype, input.device)
-    if without_memory(input, index):
+    if without_memory(input, index) or not index.numel:
         return *idle(to), fitted
     shape, strides = index.sizes or (1,), byte_strides(fitted)
     return to, *plan_along("read", input, dim, shape, byte_strides(to), strides), fitted

@@ -178,7 +178,7 @@ def _bounds(input, low, high):
 def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     """How many elements fall into each of equal bins between min and max; others do not count."""
     input = input.detach()
-    _check_bins(bins)
+    check_bins(bins)
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
     if not input.dtype.is_floating_point:
@@ -229,7 +229,7 @@ def check_counted(input):
 
 def _check_histogram(input, bins, weight):
     if type(bins) is int:
-        _check_bins(bins)
+        check_bins(bins)
     elif hasattr(bins, "_layout"):
         _check_edges(bins, input, 0)
     check_counted(input)
@@ -256,7 +256,7 @@ def _check_edges(edges, input, k):
         )
 
 
-def _check_bins(bins, k=0):
+def check_bins(bins, k=0):
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {k}")
 
@@ -273,7 +273,7 @@ def bin_edges(input, bins, range, k=0):
     if hasattr(bins, "_layout"):
         _check_edges(bins, input, k)
         return bins
-    _check_bins(bins, k)
+    check_bins(bins, k)
     if range is None:
         if not input.numel():
             low, high = 0.0, 1.0

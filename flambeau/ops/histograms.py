@@ -6,6 +6,7 @@ from flambeau import errors
 from flambeau import return_types as named
 from flambeau.ops.counting import (
     bin_edges,
+    check_bins,
     check_counted,
     check_range,
     collected,
@@ -24,6 +25,9 @@ def _check(input, bins, weight):
         raise RuntimeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
         )
+    for k, given in enumerate(bins):
+        if type(given) is int:
+            check_bins(given, k)
     check_counted(input)
     if weight is None:
         return

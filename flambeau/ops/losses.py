@@ -148,12 +148,14 @@ def _error(name, input, target, size_average, reduce, reduction, weight):
 
 def _by_ops(name, input, target, size_average, reduce, reduction, weight):
     """Integers and complex numbers, by ordinary ops."""
+    given = input
     if input.shape != target.shape:
         input, target = same_shape(input, target, warn=True)
     number = reduction_number(reduction, size_average, reduce)
+    if weight is not None:
+        _check_weight(given, weight)
     value = public(name)(input - target)
     if weight is not None:
-        _check_weight(input, weight)
         value = value * weight
         if number == MEAN:
             return value.sum() / weight.sum()
@@ -181,7 +183,7 @@ def smooth_l1_loss(
         input, target = same_shape(input, target, warn=True)
     number = reduction_number(reduction, size_average, reduce)
     if beta == 0:
-        return reduced("absolute_error", number, input, target)
+        return l1_loss(input, target, None, None, ("none", "mean", "sum")[number])
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return reduced("smooth_absolute_error", number, input, target, beta=float(beta))

@@ -446,7 +446,7 @@ def multilabel_margin(input, target, reduction: int):
     return reduce_tensor(total / input.shape[1], reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def multilabel_margin_loss(
     input, target, size_average: object = None, reduce: object = None, reduction: str = "mean"
 ):
@@ -461,10 +461,12 @@ def multilabel_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    _check_types("multilabel_margin_loss_forward_out_frame", input, target)
     classes = input.shape[-1] if input.ndim else 1
+    if target.dtype.is_complex:
+        raise errors.not_implemented("min_all", target.dtype)
     if _is_outside(target, -1, classes):
         raise RuntimeError("argument #2 'target' is out of range")
+    _check_types("multilabel_margin_loss_forward_out_frame", input, target)
     shape = (-1 if input.numel() else 0, classes)
     found = multilabel_margin(input.reshape(shape), target.reshape(shape), number)
     return found if number != NONE or input.ndim == 2 else found.reshape(())

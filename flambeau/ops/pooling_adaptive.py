@@ -171,6 +171,11 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
             raise w.dimension_out_of_range(-dims - 1, ndim)
         batch = input.shape[0] if ndim == dims + 2 else 1
         samples = input.new_empty((batch, input.shape[-dims - 1], dims)).uniform_()
+    if not hasattr(samples, "_layout"):
+        raise TypeError(
+            f"{name}(): argument 'random_samples' (position 4) must be Tensor, not "
+            f"{errors.kind_name(samples)}"
+        )
     taps = _fractional_sizes(name, "kernel_size", 2, kernel_size, dims)
     outs = _fractional_sizes(name, "output_size", 3, output_size, dims)
     _check_fractional(name, input, taps, outs, samples, dims)

@@ -53,7 +53,8 @@ def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
 
 def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
     try:
-        _check_weights(w_ih, w_hh, CELLS[kind].gates)
+        if kind != "gru":
+            _check_weights(w_ih, w_hh, CELLS[kind].gates)
         _check(input, hidden, cell, w_ih, w_hh)
     except IndexError:
         raise errors.dimension_out_of_range(1, 1) from None

@@ -351,6 +351,8 @@ def corrcoef(input):
 def _gradient_dims(input, spacing, dim, edge_order):
     """(dimensions, spacing per dimension) after the checks of PyTorch."""
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if dim is not None and isinstance(spacing, (tuple, list)) and len(spacing) != len(dims):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
@@ -371,8 +373,6 @@ def _gradient_dims(input, spacing, dim, edge_order):
                 f"equal to 'self.dim() = {input.ndim}', since dim argument was not given, but got "
                 f"a list of length {len(steps)}"
             )
-    if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     for k in dims:
         if input.shape[k] < edge_order + 1:
             raise RuntimeError(

@@ -125,6 +125,18 @@ JUDGED = [
         "a message that cannot be put together",
     ),
     (
+        "native_batch_norm|functional_batch_norm", "other error", "batch_norm|elements not|dim",
+        "which of several sizes and dtypes PyTorch looks at first, if at all",
+    ),
+    (
+        ".*", "accepts", "does not support automatic differentiation",
+        "complex derivatives that PyTorch does not have, and forbids forward already",
+    ),
+    (
+        "isin", "accepts", "view size is not compatible",
+        "a view of a repeated tensor inside of isin",
+    ),
+    (
         "native_group_norm", "other error", "is_contiguous",
         "a kernel that wants contiguous memory where its caller did not see to it",
     ),
