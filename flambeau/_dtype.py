@@ -46,11 +46,14 @@ class dtype:
         return self.category == COMPLEX
 
     def to_real(self):
-        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+        parts = {"complex32": float16, "complex64": float32, "complex128": float64}
+        return parts.get(self.name, self)
 
     def to_complex(self):
         if self.category < FLOATING:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
+        if self.name in ("float16", "complex32"):
+            return complex32
         return complex128 if self.name in ("float64", "complex128") else complex64
 
     def __repr__(self):
@@ -163,10 +166,22 @@ FLOAT8 = {
     for name in ("float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split())
 }
 BY_CODE |= {d.code: d for d in FLOAT8.values()}
+
+
+def _complex_halves():
+    """Pairs of float16; kernels read and write them as complex64."""
+    self = object.__new__(dtype)
+    self.name, self.code, self.itemsize, self.category = "complex32", "c32", 4, COMPLEX
+    self.is_signed, self.scalar_name, self.rank = True, "ComplexHalf", len(ALL)
+    self.cpp_name, self.numpy_name = "c10::complex<c10::Half>", "uint32"
+    return self
+
+
+complex32 = BY_CODE["c32"] = _complex_halves()
 WITHOUT_KERNELS = {
     **FLOAT8,
     "float4_e2m1fn_x2": _without_kernels("float4_e2m1fn_x2", "Float4_e2m1fn_x2"),
-    "complex32": _without_kernels("complex32", "ComplexHalf", 4, COMPLEX),
+    "complex32": complex32,
 }
 # quantized dtype -> that of its integers; the last two hold several to a byte
 QUANTIZED = {
@@ -187,7 +202,7 @@ ALIASES = {
     "long": int64,
     "cfloat": complex64,
     "cdouble": complex128,
-    "chalf": WITHOUT_KERNELS["complex32"],
+    "chalf": complex32,
 }
 
 _WIDE_UNSIGNED = {uint16, uint32, uint64}
@@ -209,8 +224,9 @@ def _promote(a, b):
     if a.category > b.category:
         a, b = b, a
     if a.category < b.category:
-        # a complex64 meeting a double must hold the double
-        return complex128 if b is complex64 and a is float64 else b
+        # a complex number meeting a double must hold the double, and so on
+        wide = a.category == FLOATING and a.to_complex().itemsize > b.itemsize
+        return a.to_complex() if wide else b
     if b.category == INTEGER:
         return _promote_integers(a, b)
     if {a, b} == {float16, bfloat16}:
@@ -322,7 +338,7 @@ def _combine(heavy, light):
 def _lifted(heavy, light):
     # float tensor with a complex scalar: the float's own precision decides the complex type
     if light.category == COMPLEX and heavy.category == FLOATING:
-        return complex128 if heavy is float64 else complex64
+        return heavy.to_complex()
     return promote_types(heavy, light) if heavy is bool_ else light
 
 

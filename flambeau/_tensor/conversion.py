@@ -31,6 +31,7 @@ _CASTS = {
     "bool": "bool",
     "cfloat": "cfloat",
     "cdouble": "cdouble",
+    "chalf": "chalf",
 }
 
 

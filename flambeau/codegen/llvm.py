@@ -388,7 +388,8 @@ def load_element(fn, pointer, dtype, width, access, stride=None, mask=None):
     """
     e = MEMORY_TYPE[dtype]
     if dtype[0] == "c":
-        return _load_complex(fn, pointer, e, width, access, stride, mask)
+        parts = _load_complex(fn, pointer, e, width, access, stride, mask)
+        return tuple(from_memory(fn, p, "f16") for p in parts) if dtype == "c32" else parts
     if access == "s" or width == 1:
         return fn.splat(from_memory(fn, fn.load(pointer, e), dtype), width)
     if access == "c":
@@ -425,6 +426,8 @@ def store_element(fn, value, pointer, dtype, width, access, stride=None, mask=No
     """The converse of load_element (access c or n)."""
     e = MEMORY_TYPE[dtype]
     if dtype[0] == "c":
+        if dtype == "c32":
+            value = tuple(to_memory(fn, part, "f16") for part in value)
         re, im = value
         if width == 1:
             fn.store(re, pointer)

@@ -38,6 +38,7 @@ from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
 _BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
+_BITS["c32"] = _dtype.int32
 _BITS |= {d.code: _dtype.uint8 for d in _dtype.FLOAT8.values()}
 
 

@@ -8,7 +8,7 @@ import importlib
 import time
 from functools import partial
 
-from flambeau import _device, _dtype, _layout, _natively, _tensor, config
+from flambeau import _device, _dtype, _layout, _natively, _tensor, config, errors
 from flambeau._device import device
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
@@ -153,11 +153,17 @@ def building_for(target):
     return load
 
 
+# templates that only move elements; nests of pointwise rows know complex halves by themselves
+_OF_COMPLEX_HALVES: frozenset = frozenset()
+
+
 def _load(target, name, build, key):
     if type(build) is str:
         file, _, function = build.partition(":")
         module = importlib.import_module(f"flambeau.codegen.templates.{file}")
         build = getattr(module, function)
+    if "c32" in key and name not in _OF_COMPLEX_HALVES:
+        raise errors.not_implemented(name, _dtype.complex32)
     with targets.building_for(target):
         found = build(*key)
     ir, nest = (found, None) if type(found) is str else found

@@ -140,6 +140,10 @@ def cdist(
     """
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for k, (t, name) in enumerate(((x1, "x1"), (x2, "x2")), 1):
+        if not hasattr(t, "_layout"):
+            kind = errors.kind_name(t)
+            raise TypeError(f"cdist(): argument '{name}' (position {k}) must be Tensor, not {kind}")
     p = _order(p, x1)
     for t, name in ((x1, "X1"), (x2, "X2")):
         if t.ndim < 2:

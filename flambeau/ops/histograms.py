@@ -25,6 +25,8 @@ def _check(input, bins, weight):
         raise RuntimeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
         )
+    if input.numel():
+        check_counted(input)
     for k, given in enumerate(bins):
         if type(given) is int:
             check_bins(given, k)

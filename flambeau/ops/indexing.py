@@ -362,6 +362,7 @@ def _check_masked_fill(op, operands):
 
 
 _RANGE = dict.fromkeys(d.ALL, (-(2.0**63), 2.0**63))  # bounds that surely hold, for a quick answer
+_RANGE[d.complex32] = (-65504.0, 65504.0)
 _RANGE |= {t: (d.iinfo(t).min, d.iinfo(t).max) for t in d.ALL if t.category == d.INTEGER}
 _RANGE |= {t: (d.finfo(t).min, d.finfo(t).max) for t in d.ALL if t.category == d.FLOATING}
 

@@ -109,8 +109,6 @@ def view_as_complex(input):
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
-    if input.dtype is d.float16:
-        raise NotImplementedError("\"view_as_complex\" not implemented for 'ComplexHalf'")
     if input.strides[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(s % 2 for s in input.strides[:-1]):

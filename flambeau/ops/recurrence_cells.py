@@ -53,9 +53,12 @@ def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
 
 def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
     try:
+        if kind == "lstm":
+            _check_input(input, w_ih)
         if kind != "gru":
             _check_weights(w_ih, w_hh, CELLS[kind].gates)
-        _check(input, hidden, cell, w_ih, w_hh)
+        _check_input(input, w_ih)
+        _check(input, hidden, cell, w_hh)
     except IndexError:
         raise errors.dimension_out_of_range(1, 1) from None
     linear = public("linear")
@@ -80,11 +83,14 @@ def _check_weights(w_ih, w_hh, gates):
             )
 
 
-def _check(input, hidden, cell, w_ih, w_hh):
+def _check_input(input, w_ih):
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
         )
+
+
+def _check(input, hidden, cell, w_hh):
     for k, state in enumerate((hidden,) if cell is None else (hidden, cell)):
         if state.shape[0] != input.shape[0]:
             raise RuntimeError(

@@ -14,6 +14,7 @@ GROUPS |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
 GROUPS |= dict.fromkeys((d.float16, d.bfloat16), "half")
 GROUPS |= dict.fromkeys(d.QUANTIZED, "quantized")
 GROUPS |= dict.fromkeys(d.FLOAT8.values(), "float8")
+GROUPS[d.complex32] = "complex"
 
 _OF_FLOAT8 = frozenset("abs mul eq ne where isnan isinf isfinite".split())  # PyTorch has these
 INTEGRAL = "bool int wide"

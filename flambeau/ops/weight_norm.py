@@ -34,10 +34,12 @@ def _gradients(g, v, length, dim):
 def _check(v, length, dim):
     if not v.ndim and dim == -1:
         raise errors.no_dimensions(dim)
-    if dim not in (0, v.ndim - 1):  # PyTorch has a kernel for the first and the last dimension
+    if dim != 0 and dim != v.ndim - 1:  # PyTorch has a kernel for the first and the last dimension
         return
     if not v.dtype.is_floating_point:
         raise errors.not_implemented("weight_norm_kernel", v.dtype)
+    if not v.ndim:
+        raise errors.no_dimensions(dim)
     if length.dtype is not v.dtype:
         raise RuntimeError(
             f"expected scalar type {v.dtype.scalar_name} but found {length.dtype.scalar_name}"
