@@ -271,7 +271,7 @@ def _check_weights(name, w, n, is_right, kind):
             f"cov(): expected {name} to have the same numel as there are observations in the input "
             f"but got {w.numel()} != {n}"
         )
-    if n and bool((w < 0).any()):
+    if n and holds_anywhere(w < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -317,7 +317,7 @@ def cov(
         scaled = centred
     else:
         total = weights.sum()
-        if n and bool(total == 0):
+        if n and holds_anywhere(total == 0):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         centred = x - (x * weights).sum(1, True) / total
         scaled = centred * weights
