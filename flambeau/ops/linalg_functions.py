@@ -26,6 +26,8 @@ def linalg_diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
 
 
 def _power(A, n):
+    if n >= 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     check.square(A, "linalg.matrix_power")
     if n == 0:
         return A.clone().copy_(public("eye")(A.shape[-1], dtype=A.dtype, device=A.device))

@@ -399,7 +399,7 @@ def poisson_nll_loss(input, target, log_input: bool, full: bool, eps: float, red
     return _poisson(input, target, log_input, full, eps, reduction if reduction in (1, 2) else 0)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_poisson_nll_loss(
     input,
     target,

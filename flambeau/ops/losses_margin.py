@@ -43,7 +43,7 @@ def soft_margin(input, target):
     return m.log1p(m.exp(-target * input))
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def soft_margin_loss(
     input, target, size_average: object = None, reduce: object = None, reduction: str = "mean"
 ):
@@ -98,7 +98,7 @@ def hinge_embedding_loss(input, target, margin: float = 1.0, reduction: int = 0)
     return _hinges(input, target, margin, reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_hinge_embedding_loss(
     input,
     target,
@@ -141,7 +141,8 @@ def ranking(input1, input2, target, margin: float):
 
 def _rankings(input1, input2, target, margin, number):
     tensors = (input1, input2, target)
-    if not all(t.dtype.is_floating_point for t in tensors):
+    dtypes = {t.dtype for t in tensors}
+    if len(dtypes) > 1 or not input1.dtype.is_floating_point:
         value = ((input1 - input2) * -target + float(margin)).clamp(min=0)
         return reduce_tensor(value, number)
     shape = broadcast_shape(broadcast_shape(input1.shape, input2.shape), target.shape)

@@ -418,6 +418,10 @@ F.batch_norm(torch.ones(2,3),torch.ones(3),torch.ones(3),eps=-1.)
 F.group_norm(torch.ones(2,1),2)
 F.fractional_max_pool3d(torch.ones(2,3),1,(1,),_random_samples=torch.ones(3))
 F.pad(torch.ones(2,3),[1,2],None)
+torch.addcmul(*[torch.ones(2).byte()]*3,value=1.0)
+torch.margin_ranking_loss(T(1.).double(),torch.ones(3),T(1.)).dtype
+torch.matrix_power(torch.eye(2),2**63)
+torch.gather(torch.ones(2,4,4),-1,torch.zeros(3,0).long()).shape
 F.triplet_margin_with_distance_loss(*[torch.ones(1,4)]*3,distance_function=0)
 """
 KINDS += """
