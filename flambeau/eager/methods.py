@@ -31,7 +31,15 @@ def function(name):
     if found is None:
         if name.endswith("_copy") and name not in TABLE:
             return _keep(name, _view_copy(name))
-        found = _keep(name, _built(TABLE[_aliases.get(name, name)]))
+        op = TABLE[_aliases.get(name, name)]
+        found = _keep(name, _built(op))
+        if (
+            torch_form(op) is not op
+        ):  # torch.<name> is another function: where pickles find this one
+            if "functional_only" in op.options:
+                found.__module__ = "flambeau.nn.functional"
+            else:
+                found.__qualname__ = f"Tensor.{name}"
     return found
 
 
