@@ -183,10 +183,12 @@ def _plain_text(op):
 def _unpacked(op):
     """Lines that name what came by position, unless something is given that forbids it."""
     alone = op.options["strictly_alone"]
-    text = f"    if {alone} is NOTHING:\n        {alone} = _d_{alone}\n"
-    for k, p in enumerate(q for q in op.params[1:] if not q.keyword_only):
-        text += f"        if len(rest) > {k}:\n            {p.name} = rest[{k}]\n"
-    return text + f"        rest = rest[{k + 1}:]\n"
+    text = f"    if {alone} is NOTHING:\n        {alone} = _d_{alone}\n        if rest:\n"
+    names = [q.name for q in op.params[1:] if not q.keyword_only]
+    for k in range(1, len(names) + 1):
+        text += f"            if len(rest) == {k}:\n"
+        text += f"                {', '.join(names[:k])}, = rest\n                rest = ()\n"
+    return text
 
 
 def _condition(p):
