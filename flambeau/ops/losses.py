@@ -227,12 +227,19 @@ def binary_cross_entropy(
         )
     if weight is None:
         _one_dtype(input, target)
+        _check_entropy(input)
         return _probable("binary_entropy", number, input, target)
     weight = weight.expand(_weight_shape(target.shape, weight.shape))
     refuse_gradient("binary_cross_entropy", weight=weight)
     _one_dtype(input, target, weight)
     fit(input.shape, weight.shape)
+    _check_entropy(input)
     return _probable("weighted_binary_entropy", number, input, target, weight)
+
+
+def _check_entropy(input):
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("binary_cross_entropy", input.dtype)
 
 
 def _probable(name, number, input, target, *weight):
@@ -274,6 +281,8 @@ def logit_loss(input, target, weight, pos_weight, number):
     if weight is None and pos_weight is None:
         _target_dtype(input, target)
         return reduced("logit_entropy", number, input, target)
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     shape = broadcast_shape(input.shape, target.shape)
     if pos_weight is not None:

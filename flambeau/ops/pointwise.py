@@ -195,6 +195,7 @@ def _lerp_dtypes(op, operands):
     dtype=same,
     dtypes=_lerp_dtypes,
     fits=True,
+    numbers_for=("weight",),
     node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
     exact_numbers=True,
     grad=dict(
