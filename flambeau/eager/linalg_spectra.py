@@ -46,6 +46,12 @@ def _is_finite(t):
     return t.isfinite().all().item()
 
 
+def _set_apart(A):
+    """(which matrices are not finite, all matrices with zeros in place of these)."""
+    bad = ~A.isfinite().flatten(-2).all(-1)
+    return bad, A.masked_fill(bad[..., None, None], 0)
+
+
 _NO_CONVERGENCE = (
     "linalg.svd: The algorithm failed to converge because the input matrix is ill-conditioned or "
     "has too many repeated singular values (error code: 1)."
@@ -107,9 +113,11 @@ def _svd_of_infinities(A, shapes, compute_uv):
         raise check.LinAlgError(_NOT_FINITE)
     if compute_uv and shapes[1][-1] > 1:
         raise check.LinAlgError(_NO_CONVERGENCE)
-    S = fill_into(empty_tensor(Size(shapes[1]), A.dtype.to_real(), A.device), float("nan"))
     if not compute_uv:
+        bad, rest = _set_apart(A)
+        S = svd(rest, True, False, None)[1].masked_fill_(bad[..., None], float("nan"))
         return _nothing(A), S, _nothing(A)
+    S = fill_into(empty_tensor(Size(shapes[1]), A.dtype.to_real(), A.device), float("nan"))
     U, Vh = (unit_columns(shapes[i], A.dtype, A.device) for i in (0, 2))
     return U, S, Vh
 
@@ -143,11 +151,11 @@ def eigh(A, UPLO, compute_v):
     if own is not None:
         raise check.LinAlgError(_NO_VALUES)
     if not _is_finite(A):
-        values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
-        if not compute_v:
-            return values, _nothing(A)
-        vectors = empty_columns(A.shape, A.dtype, A.device)
-        return values, fill_into(vectors, float("nan"))
+        bad, rest = _set_apart(A)
+        values, vectors = eigh(rest, UPLO, compute_v)
+        if compute_v:
+            vectors.masked_fill_(bad[..., None, None], float("nan"))
+        return values.masked_fill_(bad[..., None], float("nan")), vectors
     wanted = (empty_columns, A.shape, A.dtype) if compute_v else None
     found = _computed(lapack.eigh, A, (triangle,), (empty_tensor, A.shape[:-1], real), wanted)
     if found is None:
@@ -167,9 +175,9 @@ def eig(input, compute_v, name):
         return values, empty_columns(input.shape, dtype, input.device)
     if not _is_finite(input):
         if not compute_v:
-            whole = input.isfinite().flatten(-2).all(-1)[..., None]
-            found, _ = eig(input.masked_fill(~whole[..., None], 0), False, name)
-            return found.masked_fill(~whole, complex("nan+nanj")), found.new_empty(0)
+            bad, rest = _set_apart(input)
+            found, _ = eig(rest, False, name)
+            return found.masked_fill(bad[..., None], complex("nan+nanj")), found.new_empty(0)
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     own = library_for(input)
     found = own.eig(input, compute_v) if own is not None else None
