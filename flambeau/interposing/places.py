@@ -19,7 +19,7 @@ from typing import Any
 
 from flambeau import autograd
 from flambeau._tensor import Tensor, questions
-from flambeau._tensor.attachment import METHODS, PROPERTIES
+from flambeau._tensor.attachment import METHODS, PROPERTIES, shown
 from flambeau.aten.names import CREATION, DATA, function_name, update_name
 from flambeau.aten.names import METHODS as METHOD_NAMES
 from flambeau.eager import creation, methods, random_tensors, updating, windows
@@ -73,6 +73,7 @@ def offer_all() -> None:
 def _offer_members():
     """Methods and properties of Tensor that are neither ops nor data; none that programs added."""
     for name, member in list(Tensor.__dict__.items()):
+        member = shown(member)
         # A program that replaces a method may keep ours under a name of its own.
         if {name, getattr(member, "__name__", name)} & IGNORED or not _is_ours(member):
             continue
