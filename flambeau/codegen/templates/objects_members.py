@@ -258,8 +258,10 @@ def _array(m, tensor):
             fn.store(m.integer(m.item(of, k)) * factor, fn.gep(held, k, I64))
     storage = m.get(tensor, "Tensor", "_storage")
     owner = m.get(storage, "Storage", "owner")
-    with fn.when((owner == m.nothing) | (owner == m.none)):
-        m.keep(storage, "Storage", "owner", m.constant("lent"))
+    lent, unowned = m.constant("lent"), (owner == m.nothing) | (owner == m.none)
+    m.leave_unless(unowned | (owner == lent))  # twins, and memory of others: Python knows
+    with fn.when(unowned):
+        m.keep(storage, "Storage", "owner", lent)
         with fn.when(owner == m.none):
             m.let_go(owner)
     new, rest = fn.load(fn.gep(table, _NEW_ARRAY, PTR), PTR), f"i32 {_WRITEABLE}, ptr null"
