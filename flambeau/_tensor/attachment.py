@@ -1,8 +1,8 @@
 """How plain functions become methods and properties of Tensor.
 
 Files of this package decorate functions with `method` and `prop`; `attach_methods` puts them on the
-class. Names that Python reserves are written with a trailing underscore. Some are answered by native
-code as soon as there is some (runtime/descriptors.py).
+class. Names that Python reserves are written with a trailing underscore. Some are answered by
+native code as soon as there is some (runtime/descriptors.py).
 """
 
 from types import FunctionType
@@ -41,7 +41,7 @@ def attach_methods():
 
 
 def own_members(cls, name):
-    """Where the member of a name is still ours: it and its other names, as pairs with the member."""
+    """(name, member) of what is still ours under a name, and of its other names."""
     ours = _attached[cls].get(name)
     return [pair for pair in list(cls.__dict__.items()) if ours is not None and pair[1] is ours]
 

@@ -10,10 +10,10 @@ from functools import partial
 
 from flambeau import _device, _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
+from flambeau._tensor import attachment
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
 from flambeau.eager.plans import forget_cuts
-from flambeau._tensor import attachment
 from flambeau.runtime import base, cpu, descriptors, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
 from flambeau.runtime.stacks import alone

@@ -17,6 +17,7 @@ from flambeau.eager.linalg_factors import (
     launches_unrecorded,
     unit_columns,
 )
+from flambeau.eager.linalg_rotations import rotated_eigh, rotated_svd
 from flambeau.ops import linalg_checks as check
 from flambeau.runtime import lapack
 
@@ -77,6 +78,10 @@ def svd(A, full_matrices, compute_uv, driver):
             S,
             unit_columns(shapes[2], A.dtype, A.device),
         )
+    rotated = rotated_svd(A, compute_uv) if m == n or not full_matrices else None
+    if rotated is not None:
+        S, U, Vh = rotated
+        return (U, S, Vh) if compute_uv else (_nothing(A), S, _nothing(A))
     if not _is_finite(A):  # some versions of LAPACK would never come back
         return _svd_of_infinities(A, shapes, compute_uv)
     left, right = (empty_columns, shapes[0], A.dtype), (empty_columns, shapes[2], A.dtype)
@@ -118,6 +123,9 @@ def eigh(A, UPLO, compute_v):
         values = empty_tensor(A.shape[:-1], real, A.device)
         vectors = empty_columns(A.shape, A.dtype, A.device) if compute_v else _nothing(A)
         return values, vectors
+    rotated = rotated_eigh(A, triangle == "L", compute_v)
+    if rotated is not None:
+        return rotated[0], rotated[1] if compute_v else _nothing(A)
     if not _is_finite(A):
         values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
         if not compute_v:

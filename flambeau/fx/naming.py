@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau._tensor import Tensor
 from flambeau._tensor.attachment import member_of
 from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 from flambeau.fx.recording import spelled

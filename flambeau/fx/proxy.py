@@ -15,7 +15,6 @@ from typing import Any
 
 import flambeau
 from flambeau import interposing
-from flambeau._tensor import Tensor
 from flambeau._tensor.attachment import member_of
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.codegen import magic_methods, reflectable_magic_methods

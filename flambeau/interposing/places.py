@@ -48,9 +48,9 @@ def resolve(key: str) -> tuple[str, str, str]:
 
 def offer_all() -> None:
     """Offer every function that exists by now."""
-    for name, shown in METHOD_NAMES.items():
+    for name, spoken in METHOD_NAMES.items():
         if name in METHODS:
-            offer(METHODS[name], shown, key=name)
+            offer(METHODS[name], spoken, key=name)
     for module in (creation, random_tensors, windows):
         for name in module.PUBLIC:
             function = getattr(module, name)
@@ -58,9 +58,9 @@ def offer_all() -> None:
                 offer(function, "aten::" + name, key=name)
             elif name in DATA:
                 offer(function, DATA[name], "data", key=name)
-    for name, shown in DATA.items():
+    for name, spoken in DATA.items():
         if name in METHODS:
-            offer(METHODS[name], shown, "data", key=name)
+            offer(METHODS[name], spoken, "data", key=name)
     offer(updating.update, update_name)
     for name in _QUESTIONS:
         offer(getattr(questions, name), "torch." + name, "method")

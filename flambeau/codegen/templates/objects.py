@@ -51,7 +51,18 @@ def build(slots):
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
 LAYOUTS = ("layout", "dense", "enter")
-NAMES = (*LAYOUTS, "fresh", "share", *VIEWS, "sized", "joined", "reduced", "integers", "even", "from_array")
+NAMES = (
+    *LAYOUTS,
+    "fresh",
+    "share",
+    *VIEWS,
+    "sized",
+    "joined",
+    "reduced",
+    "integers",
+    "even",
+    "from_array",
+)
 
 
 def _fields(m, made, layout, storage, offset):
@@ -98,7 +109,7 @@ def _fresh(m, layout):
 
 
 def _borrowed(m, layout, pointer, owner):
-    """A tensor over memory of somebody else, who is kept alive; layout and pointer are given away."""
+    """A tensor over memory of an owner who is kept alive; layout and pointer are given away."""
     fn = m.fn
     storage = m.new(m.constant("Storage"), layout, pointer)
     m.put(storage, "Storage", "pointer", pointer)

@@ -7,7 +7,7 @@ whenever the function does not have its own code, since somebody stands around i
 
 from flambeau.codegen.llvm import from_memory
 from flambeau.codegen.llvm_names import MEMORY_TYPE
-from flambeau.codegen.loops import I1, I64, PTR, V
+from flambeau.codegen.loops import I1, I64, PTR
 from flambeau.codegen.templates.makers import DIMS, Maker
 from flambeau.codegen.templates.readers import number
 
@@ -48,7 +48,9 @@ class Member(Maker):
         self.leave_unless(self.get(layout, "Layout", "device") == self.constant("host"))
         told = self.fn.call("PyList_Size", I64, self.constant("told"), pure=False)
         self.leave_unless(told == 0)
-        pointer = self.integer(self.get(self.get(tensor, "Tensor", "_storage"), "Storage", "pointer"))
+        pointer = self.integer(
+            self.get(self.get(tensor, "Tensor", "_storage"), "Storage", "pointer")
+        )
         return self.fn.convert(
             "inttoptr", pointer + self.integer(self.get(tensor, "Tensor", "_offset")), PTR
         )
@@ -336,7 +338,9 @@ METHODS = (
     ("numpy", (1,), _array),
     ("__del__", (1,), _give_back),
 )
-FIELDS = {name: ("_layout", name) for name in ("shape", "dtype", "device", "ndim")}
+FIELDS: dict[str, tuple] = {
+    name: ("_layout", name) for name in ("shape", "dtype", "device", "ndim")
+}
 FIELDS["requires_grad"] = ("_requires_grad",)
 OTHERS = ("field_get", "field_set", "method_get")
 NAMES = (*OTHERS, *[f"method_{name}" for name, _, _ in METHODS])

@@ -8,6 +8,8 @@ With channels last a pixel is a line of channels, and lines are summed. The tabl
 `resampling_tables.py`, here and in `eager/`.
 """
 
+from contextlib import contextmanager
+
 from flambeau.codegen import descriptions_images as descriptions
 from flambeau.codegen.llvm import convert, gather, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -162,7 +164,8 @@ def build_rows(code, taps, way, ragged, regular=None):
     count = taps or words.count
     buffer = fn.gep(scratch, kernel.chunk * room, r.scalar)
     first = kernel.chunk * per_chunk
-    for row, y, z, plane in _rows(fn, first, fn.min(first + per_chunk, rows), height, depth):
+    end = fn.min(first + per_chunk, rows)
+    with _rows(fn, first, end, height, depth) as (row, y, z, plane):
         d_low, d_high = r.taps(deep[0], z)
         d_index, d_weight = r.tap(*deep[1:], d_low)
         source = fn.gep(x, plane * step, r.memory)
@@ -187,6 +190,7 @@ def build_rows(code, taps, way, ragged, regular=None):
     return kernel.text()
 
 
+@contextmanager
 def _rows(fn, first, end, height, depth):
     """(row, its place in a picture, the picture's in a volume, the volume's): counted, since to
     divide for every row takes as long as to fill a short one.
@@ -319,7 +323,8 @@ def build_pixels(code):
     _, rows, per_chunk, depth, height, width, _, in_height, in_width, step, channels, *_ = words
     deep, high, wide = r.tables(words)
     first = kernel.chunk * per_chunk
-    for row, y, z, image in _rows(fn, first, fn.min(first + per_chunk, rows), height, depth):
+    end = fn.min(first + per_chunk, rows)
+    with _rows(fn, first, end, height, depth) as (row, y, z, image):
         source = fn.gep(x, image * step, r.memory)
         d_range, h_range = r.taps(deep[0], z), r.taps(high[0], y)
         with fn.loop(0, width) as column:
