@@ -38,8 +38,13 @@ def test_a_bound_method_is_that_of_the_python_function():
     assert torch.Tensor.item(x) == 1.5 and torch.Tensor.shape.__get__(x) == (1,)
 
 
-@pytest.mark.parametrize("name", "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool"
-                         " uint16 complex64 float8_e4m3fn".split())  # fmt: skip
+DTYPES = (
+    "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool uint16 complex64 "
+    "float8_e4m3fn"
+).split()
+
+
+@pytest.mark.parametrize("name", DTYPES)
 def test_elements_of_every_dtype(name):
     x = torch.tensor([1, 0, 1]).to(getattr(torch, name))
     kind = bool if name == "bool" else complex if name == "complex64" else float
@@ -60,11 +65,11 @@ def test_views_read_where_they_lie():
 @pytest.mark.parametrize(
     "call, kind, text",
     [
-        (lambda x: x.item(), RuntimeError, "a Tensor with 4 elements cannot be converted"),
+        (lambda x: x.item(), RuntimeError, "a Tensor with 4 elements cannot be"),
         (lambda x: x.size(3), IndexError, "Dimension out of range"),
         (lambda x: x.size("a"), TypeError, "argument 'dim'"),
-        (lambda x: x.size(1 << 70), (IndexError, RuntimeError, ValueError), "verflow|range"),
-        (lambda x: len(x[0, 0]), TypeError, "len.. of a 0-d tensor"),
+        (lambda x: x.size(1 << 70), (IndexError, RuntimeError, ValueError), r"verflow|range"),
+        (lambda x: len(x[0, 0]), TypeError, r"len\(\) of a 0-d tensor"),
         (lambda x: bool(x), RuntimeError, "more than one value is ambiguous"),
         (lambda x: float(x), ValueError, "only one element tensors"),
         (lambda x: setattr(x, "shape", 3), AttributeError, "shape"),
@@ -162,7 +167,7 @@ def test_odd_arrays_are_told_about():
         torch.from_numpy(frozen)
     with pytest.raises(ValueError, match="negative"):
         torch.from_numpy(np.zeros(3)[::-1])
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type"):
+    with pytest.raises(TypeError, match=r"can.t convert np\.ndarray of type"):
         torch.from_numpy(np.array(["a"]))
-    with pytest.raises(TypeError, match="expected np.ndarray"):
+    with pytest.raises(TypeError, match=r"expected np\.ndarray"):
         torch.from_numpy([1])
