@@ -18,7 +18,8 @@ from flambeau.runtime.cpu import packed
 
 ALWAYS = 8  # rows up to which even one matrix is computed here,
 SOME = 16  # up to which a few are, which take as long as a matrix for every lane,
-MOST = 32  # and where there is one for every lane
+# and, by lanes, where there is one for each; values alone take LAPACK less, so two thirds of it
+MOST = {2: 12, 4: 24, 8: 32, 16: 48}
 LONGEST = 64  # rows of tall matrices
 WORK = 1 << 16  # multiplications of vectors per chunk
 CHUNKS = 16  # at most, as each has scratch memory
@@ -53,10 +54,11 @@ def _plan(key):
     if layout.dtype not in (d.float32, d.float64) or not layout.device.runtime.is_host:
         return None
     sizes, steps = collapse(tuple(batch), [layout.strides[:-2]]) if batch else ((), ((),))
-    if len(sizes) > 1 or small > MOST or long > LONGEST:
+    width = current().vector_bytes // layout.itemsize
+    most = MOST[width] if with_vectors else MOST[width] * 2 // 3
+    if len(sizes) > 1 or small > most or long > LONGEST:
         return None
     count = sizes[0] if sizes else 1
-    width = current().vector_bytes // layout.itemsize
     if (small > ALWAYS and count < 3) or (small > SOME and count < width):
         return None
     row, column = layout.strides[-2:]
@@ -67,7 +69,7 @@ def _plan(key):
     chunks = max(1, min(CHUNKS, groups, 8 * groups * m * n * n // WORK))
     per_chunk = -(-groups // chunks) * width
     chunks = -(-count // per_chunk)
-    room = m * n + n * n + n
+    room = m * n + n * n + 2 * n
     left, right = (1, m, m * n), (n, 1, n * n)
     if turned:
         left, right = (n, 1, m * n), (1, n, n * n)

@@ -154,19 +154,20 @@ def build_eigh(code, lower, with_vectors):
     s = _Stack(code, "pppp")
     fn, words, (source, values, vectors, _) = s.fn, s.words, s.kernel.arguments
     n = words.columns
-    a, v = s.cells, s.cell(s.cells, n * n)
+    line = n | 1  # rows an even number of cells apart would share places in the cache
+    a, v = s.cells, s.cell(s.cells, n * line)
     w = s.cell(v, n * n)
     with s.groups():
         s.begin()
         with fn.loop(0, n) as i, fn.loop(i, n) as j:  # above the diagonal, wherever it comes from
             row, column = (j, i) if lower else (i, j)
             x = s.read(source, row * words.row + column * words.column)
-            s.store(x, s.cell(a, i * n + j))
+            s.store(x, s.cell(a, i * line + j))
             s.look_at(x)
         down, up = s.scales()
         total = fn.var(s.constant(0.0))
         with fn.loop(0, n) as i, fn.loop(i, n) as j:
-            place = s.cell(a, i * n + j)
+            place = s.cell(a, i * line + j)
             x = s.load(place) * down
             s.store(x, place)
             total.set(fn.intrinsic("fma", x, x, total.get()))
@@ -178,32 +179,32 @@ def build_eigh(code, lower, with_vectors):
 
         def sweep(again):
             with fn.loop(0, n) as p, fn.loop(p + 1, n) as q:
-                off = s.load(s.cell(a, p * n + q))
+                off = s.load(s.cell(a, p * line + q))
                 wanted = s.magnitude(off) > least
                 with fn.when(fn.any(wanted)):
                     again.set(True)
                     rotate(p, q, off, wanted)
 
         def rotate(p, q, off, wanted):
-            places = s.cell(a, p * (n + 1)), s.cell(a, q * (n + 1))
+            places = s.cell(a, p * (line + 1)), s.cell(a, q * (line + 1))
             x, y = map(s.load, places)
             t, *angle = s.turn(off, y - x, wanted)
             s.store(x - t * off, places[0])
             s.store(fn.intrinsic("fma", t, off, y), places[1])
-            s.store(fn.select(wanted, s.constant(0.0), off), s.cell(a, p * n + q))
+            s.store(fn.select(wanted, s.constant(0.0), off), s.cell(a, p * line + q))
             one = fn.value(1, I64)
             # columns above p; the row of p and the column of q between them; rows behind q
-            s.rotate(p, s.cell(a, p), n, s.cell(a, q), n, *angle)
-            between = s.cell(a, p * n + p + 1), one, s.cell(a, (p + 1) * n + q), n
+            s.rotate(p, s.cell(a, p), line, s.cell(a, q), line, *angle)
+            between = s.cell(a, p * line + p + 1), one, s.cell(a, (p + 1) * line + q), line
             s.rotate(q - p - 1, *between, *angle)
-            behind = s.cell(a, p * n + q + 1), one, s.cell(a, q * n + q + 1), one
+            behind = s.cell(a, p * line + q + 1), one, s.cell(a, q * line + q + 1), one
             s.rotate(n - q - 1, *behind, *angle)
             if with_vectors:
                 s.rotate(n, s.cell(v, p * n), one, s.cell(v, q * n), one, *angle)
 
         s.sweeps(sweep)
         with fn.loop(0, n) as i:
-            s.store(s.load(s.cell(a, i * (n + 1))) * up, s.cell(w, i))
+            s.store(s.load(s.cell(a, i * (line + 1))) * up, s.cell(w, i))
         with fn.loop(0, n) as i:
             place = s.rank(w, n, i, False)
             s.write(s.load(s.cell(w, i)), values, n, place)
