@@ -120,7 +120,7 @@ def _make_natively():
 def _attach_members(members, addresses, own, slots):
     """Native members stand for those of Python, unless a program has put others there."""
     kinds = (
-        descriptors.method_type(addresses["method_get"]),
+        descriptors.method_type(*[addresses[f"method_{n}"] for n in ("get", "bound", "attribute")]),
         descriptors.field_type(addresses["field_get"], addresses["field_set"]),
     )
     attachment.NATIVE.update(kinds)

@@ -1,6 +1,7 @@
 """Members of Tensor that native code answers (runtime/descriptors.py): as Python's, but quicker."""
 
 import gc
+import inspect
 import subprocess
 import sys
 import types
@@ -34,7 +35,9 @@ def test_the_class_shows_the_python_function(name):
 def test_a_bound_method_is_that_of_the_python_function():
     x = torch.tensor([1.5])
     kept = x.item
-    assert kept.__func__ is torch.Tensor.item and kept.__self__ is x and kept() == 1.5
+    assert kept.__func__.__code__ is torch.Tensor.item.__code__
+    assert kept.__self__ is x and kept() == 1.5 and kept.__name__ == "item"
+    assert inspect.signature(kept) == inspect.signature(x.detach().item)
     assert torch.Tensor.item(x) == 1.5 and torch.Tensor.shape.__get__(x) == (1,)
 
 
@@ -42,6 +45,17 @@ DTYPES = (
     "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool uint16 complex64 "
     "float8_e4m3fn"
 ).split()
+
+
+def test_lines_that_run_often_see_the_same():
+    x, items, shapes = torch.tensor([1.5]), set(), set()
+    for _ in range(300):  # CPython looks closer at what it runs often
+        items.add(torch.Tensor.item)
+        shapes.add(torch.Tensor.shape)
+        assert x.item() == torch.Tensor.item(x) == 1.5 and x.size() == x.shape == (1,)
+    assert items == {vars(torch.Tensor)["item"].__get__(None, torch.Tensor)}
+    assert {type(f) for f in items} == {types.FunctionType}
+    assert {type(p) for p in shapes} == {property} and len(shapes) == 1
 
 
 @pytest.mark.parametrize("name", DTYPES)

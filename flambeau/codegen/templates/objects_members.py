@@ -66,13 +66,11 @@ def build(module, slots):
     """Add all members to a module."""
     _field_get(module, slots)
     _field_set(module, slots)
-    fn = module.function("method_get", [(PTR, "member"), (PTR, "of"), (PTR, "cls")], result=PTR)
-    m = Maker(fn, fn.value(0, PTR), slots)
-    member, of, _ = fn.params
-    shown = m.get(member, "member", "shown")
-    with fn.when(of == m.nothing):
-        m.leave(m.own_reference(shown))
-    fn.ret(fn.call("PyMethod_New", PTR, shown, of, pure=False))
+    _method_get(module, slots, "method_get", lambda member, shown: shown)
+    _method_get(module, slots, "method_bound", lambda member, shown: member)
+    fn = module.function("method_attribute", [(PTR, "member"), (PTR, "name")], result=PTR)
+    shown = Maker(fn, fn.value(0, PTR), slots).get(fn.params[0], "member", "shown")
+    fn.ret(fn.call("PyObject_GetAttr", PTR, shown, fn.params[1], pure=False))
     for name, counts, body in METHODS:
         parameters = [(PTR, "member"), (PTR, "args"), (I64, "flagged"), (PTR, "names")]
         fn = module.function(f"method_{name}", parameters, result=PTR)
@@ -82,6 +80,17 @@ def build(module, slots):
         m.leave_unless(names == m.nothing)
         m.leave_unless((m.count >= counts[0]) & (m.count <= counts[-1]))
         body(m, fn.load(args, PTR))
+
+
+def _method_get(module, slots, name, bound):
+    """Bound methods; the class is given the function."""
+    fn = module.function(name, [(PTR, "member"), (PTR, "of"), (PTR, "cls")], result=PTR)
+    m = Maker(fn, fn.value(0, PTR), slots)
+    member, of, _ = fn.params
+    shown = m.get(member, "member", "shown")
+    with fn.when(of == m.nothing):
+        m.leave(m.own_reference(shown))
+    fn.ret(fn.call("PyMethod_New", PTR, bound(member, shown), of, pure=False))
 
 
 def _field_get(module, slots):
@@ -342,6 +351,6 @@ FIELDS: dict[str, tuple] = {
     name: ("_layout", name) for name in ("shape", "dtype", "device", "ndim")
 }
 FIELDS["requires_grad"] = ("_requires_grad",)
-OTHERS = ("field_get", "field_set", "method_get")
+OTHERS = ("field_get", "field_set", "method_get", "method_bound", "method_attribute")
 NAMES = (*OTHERS, *[f"method_{name}" for name, _, _ in METHODS])
 BUILTINS = (("from_array", 1, _from_array),)
