@@ -15,6 +15,7 @@ from flambeau.eager.linalg_factors import column_layout
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import vector_layout
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.touching import told, touched
 
 ALWAYS = 8  # rows up to which even one matrix is computed here,
 SOME = 16  # up to which a few are, which take as long as a matrix for every lane,
@@ -38,6 +39,8 @@ def rotated_svd(A, with_vectors):
 
 
 def _run(plan, A):
+    if told:  # what the kernel answers decides what is done next
+        touched()
     kernel, description, layouts, order, scratch = plan
     results = [None if layout is None else empty_like_layout(layout) for layout in layouts]
     places = [0 if t is None else t._storage.pointer for t in results]
