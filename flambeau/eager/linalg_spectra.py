@@ -19,6 +19,7 @@ from flambeau.eager.linalg_factors import (
     library_for,
     unit_columns,
 )
+from flambeau.eager.linalg_rotations import rotated_eigh, rotated_svd
 from flambeau.ops import linalg_checks as check
 from flambeau.runtime import lapack
 
@@ -95,6 +96,10 @@ def svd(A, full_matrices, compute_uv, driver):
         found = own.svd(A, full_matrices, compute_uv, driver)
         if found is not None:
             return found if compute_uv else (_nothing(A), found[1], _nothing(A))
+    rotated = rotated_svd(A, compute_uv) if m == n or not full_matrices else None
+    if rotated is not None:
+        S, U, Vh = rotated
+        return (U, S, Vh) if compute_uv else (_nothing(A), S, _nothing(A))
     if not _is_finite(A):  # some versions of LAPACK would never come back
         return _svd_of_infinities(A, shapes, compute_uv)
     left, right = (empty_columns, shapes[0], A.dtype), (empty_columns, shapes[2], A.dtype)
@@ -150,6 +155,9 @@ def eigh(A, UPLO, compute_v):
         return found[0], found[1] if compute_v else _nothing(A)
     if own is not None:
         raise check.LinAlgError(_NO_VALUES)
+    rotated = rotated_eigh(A, triangle == "L", compute_v)
+    if rotated is not None:
+        return rotated[0], rotated[1] if compute_v else _nothing(A)
     if not _is_finite(A):
         bad, rest = _set_apart(A)
         values, vectors = eigh(rest, UPLO, compute_v)
