@@ -105,6 +105,7 @@ class Product(NamedTuple):
     partial_row: Word = 0
     rows_at: Word = 0  # where rows that all chunks share are packed, if they are
     panel_bytes: Word = 0  # of such a panel
+    steps: Word = 1  # into which a piece is cut by columns, so that others can help with it
 
 
 class DeviceProduct(NamedTuple):

@@ -27,6 +27,7 @@ from flambeau.runtime.threads import MANY, planned
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
+STEPS = 8  # in which a piece of a large product is done where many threads share it
 MOST_SLOTS = 64
 TALLEST = 32  # rows of a tile
 WIDEST = 8  # vectors of a strip, for one row
@@ -79,7 +80,7 @@ class Schedule:
             tallest = max(1, min(6, sums // vectors) // tile.parts)
         self.facts = (
             number, min(tallest, TALLEST), tile.columns, tile.item, tile.sum_item,
-            tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1),
+            tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1), STEPS,
         )  # fmt: skip
         self.tiles = (0,) * (TALLEST + 1)
 

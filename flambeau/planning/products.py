@@ -70,6 +70,8 @@ def chosen(
         return mode, vectors
     far = k * n * itemsize
     if m > 4 and (far > near or (2 * far > near and m > 256)):  # B comes from far: pack it first
+        if m <= tallest[1] and b_column == 1:  # or read each vector of it once
+            return DIRECT, 1
         if m <= 128 or batch > 1:
             return COLUMNS, vectors
         return BLOCKED, BLOCKED_VECTORS
@@ -147,7 +149,7 @@ def described(
     facts: those of a `Schedule`; tiles: addresses by height, 0 where there is none yet; sizes and
     strides: of the batch, then of addends; threads: to cut for, 0 where chunks pack their own rows.
     """
-    mode, tallest, columns, item, sum_item, packed_item, grain, block = facts
+    mode, tallest, columns, item, sum_item, packed_item, grain, block, finest = facts
     panels = -(-m // tallest)
     height = -(-m // panels)  # nearly equal heights: some panels are tall, the others one less
     tall = m - panels * (height - 1)
@@ -161,6 +163,7 @@ def described(
     padded = -(-k // grain) * grain
     pack_chunks = shared = slot = partial_at = partial_row = blocks = depth = 0
     rows_at = panel_bytes = 0
+    steps = 1
     if mode == BLOCKED:
         together = threads > MANY and m * k * packed_item <= SHARED
         row_groups, column_groups = _blocked_groups(panels, strips, m * n * k, threads)
@@ -168,6 +171,8 @@ def described(
             wanted = max(1, min(4 * threads, m * n * k // GRAIN))
             most = max(2, HELD_ROWS // max(1, height * min(k, block) * packed_item))
             row_groups, column_groups = alike(panels, strips, wanted, threads, most, 0)
+            wide = -(-strips // column_groups)
+            steps = max(1, min(finest, wide, m * n * k // (row_groups * column_groups * GRAIN)))
         blocks = -(-k // block)
         whole = max(4, grain)
         depth = -(-k // (whole * blocks)) * whole
@@ -195,7 +200,7 @@ def described(
         if mode == PANELS:
             most = -(-panels // row_groups) * height
             slot += _pages(most * padded * packed_item + SPILL)
-    groups = row_groups * column_groups
+    groups = row_groups * column_groups * steps
     items = batch * groups
     each = max(1, m * strips * columns * k // groups)  # with the lanes that go unused
     per_chunk = max(1, (GRAIN // (8 if threads > MANY else 4)) // each)
@@ -211,7 +216,7 @@ def described(
             column_groups=column_groups, strips=strips, along=k * n * item <= CLOSE,
             blocks=blocks, depth=depth, pack_chunks=pack_chunks, slot_bytes=slot,
             slots_at=shared, partial_at=partial_at, partial_row=partial_row,
-            rows_at=rows_at, panel_bytes=panel_bytes,
+            rows_at=rows_at, panel_bytes=panel_bytes, steps=steps,
         ),
         *sizes,
         *[x * item for x in strides],

@@ -8,7 +8,7 @@ feed the tiles (tiles.py, dots.py), all with the same loops around them:
 - dots: the same with tiles of dot products, for few results from operands with k side by side;
 - columns: each item of work packs its columns of B first, for small products with other strides;
 - panels: the same, and packs its rows of A before, for small products in pairs (`paired` tiles);
-- blocked: chunks that pack all of B come first, then chunks of rows wait for them, go through k
+- blocked: chunks that pack all of B come first; when they are done, chunks of rows go through k
   block by block, pack their rows of A and multiply. For everything large. Where A is not very large
   it is packed by the first chunks as well, so that work can be cut by rows and columns.
 
@@ -23,7 +23,6 @@ never more than threads at work. What a chunk computes depends on sizes only.
 from flambeau.codegen.descriptions import Product
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
-from flambeau.codegen.target import current
 from flambeau.codegen.templates import epilogue as ending
 from flambeau.codegen.templates import slots, squares
 from flambeau.codegen.templates.dots import Dots
@@ -103,17 +102,15 @@ class _Gemm:
         else:
             self.compute(chunk)
         fn.ret()
-        waits = self.mode == "blocked" and not self.kept
-        add_entry(self.module, self.kinds, spare=2, in_order=waits)
+        first = WORDS.index("pack_chunks") if self.mode == "blocked" and not self.kept else None
+        add_entry(self.module, self.kinds, spare=1, before=first)
         return module_text(self.module)
 
     # -- work items ------------------------------------------------------------------------------
     def compute(self, chunk):
         """All items of a chunk, with a slot of scratch if one is needed."""
         fn = self.fn
-        if self.mode == "blocked" and not self.kept:
-            self.wait_for_columns()
-        slot = slots.take(fn, self.spare(1), self.slots) if self.packs else None
+        slot = slots.take(fn, self.spare(), self.slots) if self.packs else None
         room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
         first = chunk * self.per_chunk
         if self.square:
@@ -123,15 +120,22 @@ class _Gemm:
         if self.square:
             squares.end(fn)
         if slot is not None:
-            slots.give(fn, self.spare(1), slot)
+            slots.give(fn, self.spare(), slot)
 
     def item_of(self, item, room):
         groups = self.row_groups * self.column_groups
-        rest, group = item / groups, item % groups
-        bases = self.at_batch(rest)
+        if self.mode == "blocked":  # one matrix, whose pieces are done in steps
+            group, step = item / self.steps, item % self.steps
+            bases = self.at_batch(self.fn.value(0, I64))
+        else:
+            rest, group = item / groups, item % groups
+            bases = self.at_batch(rest)
         row_group, column_group = group / self.column_groups, group % self.column_groups
         panels = self.share(self.panels, row_group, self.row_groups)
         strips = self.share(self.strips, column_group, self.column_groups)
+        if self.mode == "blocked":
+            low, high = strips
+            strips = [low + x for x in self.share(high - low, step, self.steps)]
         ways = {"columns": self.columns, "panels": self.columns, "blocked": self.blocked}
         ways.get(self.mode, self.direct)(bases, panels, strips, room)
 
@@ -325,22 +329,10 @@ class _Gemm:
                 block, p = unit / self.panels, unit % self.panels
                 first, depth, _ = self.block_of(block)
                 self.pack_panel(self.a, p, first, depth, self.shared_panel(unit))
-        fn.line(f"%packed = atomicrmw add {self.spare(0)}, i64 1 release")
 
-    def spare(self, k):
-        return self.fn.gep(self.block, len(self.kinds) + 1 + k, I64)
-
-    def wait_for_columns(self):
-        """Chunks start in order, so every packing chunk is at work or done."""
-        fn = self.fn
-        place = self.spare(0)
-
-        def waiting():
-            done = fn.emit(f"load atomic i64, {place} acquire, align 8", I64)
-            return done < self.pack_chunks
-
-        with fn.while_(waiting):
-            pause(fn)
+    def spare(self):
+        """A word that says which slots are taken."""
+        return self.fn.gep(self.block, len(self.kinds) + 1, I64)
 
     def blocked(self, bases, panels, strips, room):
         fn = self.fn
@@ -376,14 +368,6 @@ class _Gemm:
         return fn.gep(partial, apart, "i8"), self.partial_row
 
 
-def pause(fn):
-    """A moment of waiting, in which the core may serve its other thread."""
-    if "x86_64" in current().triple:
-        fn.call("llvm.x86.sse2.pause", "void")
-    else:
-        fn.line("fence seq_cst")
-
-
 def build(mode, code, vectors, paired, scaled, addends, activation, batch, kept=False):
     """IR of a product kernel: its arguments are the description, C, A, B, scratch and its slots.
 
@@ -412,7 +396,7 @@ class _Keeping(_Gemm):
             setattr(self, name, self.word(k))
         self.pack_shared(chunk)
         fn.ret()
-        add_entry(self.module, self.kinds, spare=2)
+        add_entry(self.module, self.kinds, spare=1)
         return module_text(self.module)
 
 
