@@ -22,6 +22,7 @@ from flambeau.planning.convolutions import (
     up,
 )
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.processor import second_level
 
 LEAST_SQUARES = 96  # below that, spreading the weights costs more than it saves
 LEAST_CHANNELS = 16
@@ -101,6 +102,27 @@ def square_plan(g, code, backward, biased):
     return ProductPlan(describe(v), slot, packed(spread), 16 * a_plane)
 
 
+def _halves(channels, rows, wanted):
+    """(parts of the channels, parts of the rows): about `wanted` pieces, as square as they can be.
+
+    A piece spreads its channels and its rows and multiplies all of one by all of the other.
+    """
+    c_parts = m_parts = 1
+    if channels % 8:  # low tiles are wide ones, and would reach into the next part of the rows
+        return max(1, min(wanted, channels // 16)), 1
+    while c_parts * m_parts < wanted:
+        tall, wide = channels // c_parts, rows // m_parts
+        if tall >= wide and tall >= 32:
+            c_parts *= 2
+        elif wide >= 64:
+            m_parts *= 2
+        elif tall >= 32:
+            c_parts *= 2
+        else:
+            break
+    return c_parts, m_parts
+
+
 def square_weight_plan(g, code):
     """The gradient of the weights."""
     size, (width, _) = summed_size(code), registers(code)
@@ -111,24 +133,28 @@ def square_weight_plan(g, code):
     block = min(cut(squares, most), squares)
     blocks = -(-squares // block)
     c_parts = max(1, min(4, channels // 64))
-    per_part = up(-(-channels // c_parts), 8)
-    c_parts = -(-channels // per_part)
     parts = even(min(blocks // 2, FEW // c_parts))  # this one says what is added up in which order
+    share, m_parts = block, 1
     few, threads = enough(16 * squares * rows * channels)
     if threads:
-        c_parts = max(c_parts, min(few // parts, channels // 16))
-        per_part = up(-(-channels // c_parts), 8)
-        c_parts = -(-channels // per_part)
+        c_parts, m_parts = _halves(channels, rows, few // parts)
+    per_part, m_per_part = up(-(-channels // c_parts), 8), up(-(-rows // m_parts), width)
+    c_parts, m_parts = -(-channels // per_part), -(-rows // m_per_part)
+    if threads:
+        each = 16 * size * (per_part + m_per_part)
+        block = min(share, cut(squares, max(2 * width, (second_level() * 5 >> 3) // each)))
     at_spare, spare = up((block + 2) * 8 * 8, 64), (2 * min(wide, block) + width) * 64
-    line, row = pitch(block, size), up(rows * size, 64) + 192
+    line, row, share_row = pitch(block, size), up(m_per_part * size, 64), up(rows * size, 64) + 192
+    row += 64 if row % 128 == 0 else 0
     at_panel, panel_plane = at_spare + 4 * 64 + 2 * spare + 64, per_part * line + 64
     at_sums, sums_plane = at_panel + 16 * panel_plane + line, block * row + 64
     slot = up(at_sums + 16 * sums_plane + row, 4096) + 64
-    share_plane = (channels + 8) * row + 64
+    share_plane = (channels + 8) * share_row + 64
     v = dict(
-        chunks=c_parts * parts, slot_bytes=slot, block=block, m=rows, c=channels, c_parts=c_parts,
-        c_per_part=per_part, pixel_parts=parts, tiles=squares, tiles_h=high, tiles_w=wide,
-        out_h=out_h, out_w=out_w, pad_h=g.padding[1], pad_w=g.padding[2], at_spare=at_spare,
+        chunks=c_parts * m_parts * parts, slot_bytes=slot, block=block, m=rows, c=channels,
+        c_parts=c_parts, c_per_part=per_part, m_parts=m_parts, m_per_part=m_per_part,
+        share_squares=share, share_pitch=share_row, pixel_parts=parts, tiles=squares,
+        tiles_h=high, tiles_w=wide, out_h=out_h, out_w=out_w, pad_h=g.padding[1], pad_w=g.padding[2], at_spare=at_spare,
         spare_pitch=spare, at_panel=at_panel, panel_pitch=line, panel_plane=panel_plane,
         at_sums=at_sums, sums_pitch=row, sums_plane=sums_plane, group_bytes=share_plane,
         part_bytes=16 * share_plane,
@@ -136,7 +162,7 @@ def square_weight_plan(g, code):
     put_images(v, g.x_shape, g.x_strides, (1, 1, 1), g.y_strides)
     per_chunk = max(1, -(-channels // few))
     gather = SquareGather(
-        chunks=-(-channels // per_chunk), c=channels, m=rows, shares=parts, pitch=row,
+        chunks=-(-channels // per_chunk), c=channels, m=rows, shares=parts, pitch=share_row,
         plane=share_plane, part_bytes=16 * share_plane, c_per_chunk=per_chunk,
     )  # fmt: skip
     return WeightPlan(describe(v), slot, packed(gather), parts * 16 * share_plane)
