@@ -285,6 +285,9 @@ class Convolution(NamedTuple):
     at_spare: Word = 0
     spare_pitch: Word = 0
     c_parts: Word = 0
+    spread_end: Word = 0  # chunks that spread patches for all, where planes are shared
+    product_end: Word = 0  # and those that multiply
+    slots_at: Word = 0
     share_squares: Word = 0  # whole numbers of these make a share of the squares
     share_pitch: Word = 0
     c_per_part: Word = 0

@@ -210,7 +210,7 @@ def add_entry(
     last=None,
     describe=None,
     answers=False,
-    before=None,
+    ends=(),
 ):
     """Write the CPython builtin that launches `body`; kinds has a letter per argument.
 
@@ -218,8 +218,8 @@ def add_entry(
     spare: words after the status that chunks may leave results in; last: a function of the block
     that is called once all chunks are done; describe(fn, block, number) may write a description of
     its own, where number() reads a last argument beyond those of kinds. answers: is the status a
-    result, and not a complaint, which may come later? before: the word of the description that says
-    how many chunks, the first ones, must be done before the others begin.
+    result, and not a complaint, which may come later? ends: words of the description; chunks before
+    the number that such a word holds are done before those after it begin.
     """
     if current().gpu:
         from flambeau.codegen.llvm_gpu import add_launch  # which is written over this module
@@ -236,10 +236,10 @@ def add_entry(
     if describe is not None:
         describe(fn, block, last_number(fn, args, given))
     chunks = fn.load(fn.load(block, PTR), I64, 8)
-    if before is None:
-        run_chunks(fn, body, block, chunks)
+    if ends:
+        _run_regions(module, fn, body, block, chunks, ends)
     else:
-        _run_in_two(module, fn, body, block, chunks, before)
+        run_chunks(fn, body, block, chunks)
     if last is not None:
         fn.line(f"call void @{last}({block})")
     bad = fn.load(status, I64, 8)
@@ -302,22 +302,29 @@ def run_chunks(fn, body, block, chunks):
 def _through_pool(fn, regions, block):
     state = fn.call("PyEval_SaveThread", PTR, pure=False)
     for body, chunks in regions:
-        fn.call("flambeau_pool_run", "void", V(fn, PTR, f"@{body}"), block, chunks)
+        with fn.when(chunks > 0):
+            fn.call("flambeau_pool_run", "void", V(fn, PTR, f"@{body}"), block, chunks)
     fn.call("PyEval_RestoreThread", "void", state)
 
 
-def _run_in_two(module, fn, body, block, chunks, before):
-    """The first chunks through the pool, then the rest of them."""
+def _run_regions(module, fn, body, block, chunks, ends):
+    """One region of the pool after the other; `ends` says where all but the last one end."""
 
-    def first(fn, block):
-        return fn.load(fn.gep(fn.load(block, PTR), before, I64), I64, 8)
+    def word(fn, block, k):
+        return fn.load(fn.gep(fn.load(block, PTR), k, I64), I64, 8)
 
-    rest = module.function("rest", [(PTR, "block"), (I64, "chunk")], internal=True)
-    given, chunk = rest.params
-    rest.line(f"call void @{body}({given}, {chunk + first(rest, given)})")
-    rest.ret()
-    done = first(fn, block)
-    _through_pool(fn, [(body, done), ("rest", chunks - done)], block)
+    regions, low = [], fn.value(0, I64)
+    for number, end in enumerate([*ends, None]):
+        high = chunks if end is None else word(fn, block, end)
+        regions.append((f"region{number}" if number else body, high - low))
+        low = high
+        if number:
+            after = module.function(f"region{number}", [(PTR, "block"), (I64, "chunk")], internal=True)
+            given, chunk = after.params
+            chunk = chunk + word(after, given, ends[number - 1])
+            after.line(f"call void @{body}({given}, {chunk})")
+            after.ret()
+    _through_pool(fn, regions, block)
 
 
 def module_text(module):

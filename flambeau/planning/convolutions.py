@@ -340,6 +340,7 @@ class ProductPlan(NamedTuple):
     slot_bytes: int
     first_description: bytes | None
     first_bytes: int
+    shared_bytes: int = 0  # of scratch, before slots
 
 
 def product_plan(g, code, backward, biased, paired=False):

@@ -70,7 +70,8 @@ class Patches:
     def text(self):
         """IR of the kernel; call it once the body is written."""
         self.fn.ret()
-        add_entry(self.module, self.kinds, spare=1)
+        ends = [PLACE[name] for name in self.ends]
+        add_entry(self.module, self.kinds, spare=1, ends=ends)
         return module_text(self.module)
 
     def widened(self, fn, raw):
@@ -84,6 +85,7 @@ class Patches:
         return to_memory(fn, convert(fn, value, tiles.summed(code), COMPUTE_TYPE[code]), code)
 
     tail = None  # what follows a result
+    ends = ()  # words that say where regions of chunks end that others wait for
 
     def put(self, fn, block, value, place, mask):
         """Store results, as they lie in memory; block: the arguments of the kernel."""

@@ -102,8 +102,9 @@ class _Gemm:
         else:
             self.compute(chunk)
         fn.ret()
-        first = WORDS.index("pack_chunks") if self.mode == "blocked" and not self.kept else None
-        add_entry(self.module, self.kinds, spare=1, before=first)
+        packs = self.mode == "blocked" and not self.kept
+        ends = (WORDS.index("pack_chunks"),) if packs else ()
+        add_entry(self.module, self.kinds, spare=1, ends=ends)
         return module_text(self.module)
 
     # -- work items ------------------------------------------------------------------------------
