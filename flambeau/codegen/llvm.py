@@ -339,6 +339,12 @@ def scatter(fn, value, pointers, mask):
     )
 
 
+def prefetch(fn, place, writes=False):
+    """Ask for the cache line of an address, which need not be readable."""
+    facts = [fn.value(k, "i32") for k in (int(writes), 3, 1)]
+    fn.call("llvm.prefetch.p0", "void", place, *facts)
+
+
 def masked_load(fn, pointer, type, mask, is_cut=False):
     """Lanes that are on, zeros elsewhere; is_cut: are some known to be off?"""
     if mask is None:

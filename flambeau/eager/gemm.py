@@ -67,7 +67,7 @@ class Schedule:
         code, mode = dtype.code, MODES[number]
         _, pairs, _, _ = REGISTERS[dtype].host
         paired = pairs > 0 and mode != "direct"
-        if pairs == 2 and mode in ("panels", "blocked"):
+        if pairs == 2 and mode in ("panels", "blocked", "straight"):
             paired = "square"
         self.key = mode, code, vectors, paired, *rest
         self.kernel = runtime.kernel("gemm", "gemm:build", *self.key)
@@ -231,7 +231,7 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     )
     if m == 1 and vectors == WIDEST and planned() > MANY:
         vectors = WIDEST // 2  # narrower strips, for more threads
-    if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
+    if mode >= BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
     schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
@@ -293,7 +293,7 @@ def with_kept_columns(runtime, key, desc):
     key: what its kernel was built for; desc: its description. Sums are added in the same order.
     """
     mode, code, vectors, paired, *rest = key
-    if mode not in ("columns", "panels", "blocked") or rest[-1]:
+    if mode not in ("columns", "panels", "blocked", "straight") or rest[-1]:
         return None
     count = len(Product._fields)
     given = words_of(desc)
@@ -309,7 +309,8 @@ def with_kept_columns(runtime, key, desc):
     )
     again = Product(*words_of(again)[:count])
     columns, packed_item, grain = schedule.facts[2], schedule.facts[5], schedule.facts[6]
-    blocks, depth = (words.blocks, words.depth) if mode == "blocked" else (1, words.k)
+    in_blocks = mode in ("blocked", "straight")
+    blocks, depth = (words.blocks, words.depth) if in_blocks else (1, words.k)
     pack_chunks = max(1, min(16, words.k * words.n >> 16))
     pack = again._replace(chunks=pack_chunks, pack_chunks=pack_chunks, blocks=blocks, depth=depth)
     product = again._replace(chunks=chunks - again.pack_chunks, pack_chunks=0)

@@ -11,8 +11,8 @@ from flambeau.codegen.descriptions import Product
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.threads import MANY
 
-MODES = ("direct", "dots", "columns", "panels", "blocked")
-DIRECT, DOTS, COLUMNS, PANELS, BLOCKED = range(5)
+MODES = ("direct", "dots", "columns", "panels", "rows", "blocked", "straight")
+DIRECT, DOTS, COLUMNS, PANELS, ROWS, BLOCKED, STRAIGHT = range(7)
 FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
 FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as they are needed
 GRAIN = 1 << 20  # multiplications of a chunk of a large product; small ones are cut finer
@@ -47,6 +47,8 @@ def chosen(
     if in_pairs == 2 and _in_squares(m, n, k):
         if batch > 1 or (m <= 256 and k * n * itemsize > FEW_SQUARES):
             return PANELS, 2
+        if a_k == 1 and m % 32 == 0 and k % 32 == 0:
+            return STRAIGHT, BLOCKED_VECTORS
         return BLOCKED, BLOCKED_VECTORS
     if a_k == 1 and b_k == 1 and k >= 2 * w and (b_column != 1 or n * 2 <= w):  # along k
         few = m <= 16 or few_columns
@@ -70,8 +72,8 @@ def chosen(
         return mode, vectors
     far = k * n * itemsize
     if m > 4 and (far > near or (2 * far > near and m > 256)):  # B comes from far: pack it first
-        if m <= tallest[1] and b_column == 1:  # or read each vector of it once
-            return DIRECT, 1
+        if m <= tallest[1] and b_column == 1 and batch == 1:  # or read each vector of it once
+            return ROWS, 2 if m <= tallest[2] else 1
         if m <= 128 or batch > 1:
             return COLUMNS, vectors
         return BLOCKED, BLOCKED_VECTORS
@@ -164,8 +166,8 @@ def described(
     pack_chunks = shared = slot = partial_at = partial_row = blocks = depth = 0
     rows_at = panel_bytes = 0
     steps = 1
-    if mode == BLOCKED:
-        together = threads > MANY and m * k * packed_item <= SHARED
+    if mode >= BLOCKED:
+        together = threads > MANY and (m * k * packed_item <= SHARED or mode == STRAIGHT)
         row_groups, column_groups = _blocked_groups(panels, strips, m * n * k, threads)
         if together:
             wanted = max(1, min(4 * threads, m * n * k // GRAIN))
@@ -178,26 +180,27 @@ def described(
         depth = -(-k // (whole * blocks)) * whole
         blocks = -(-k // depth)
         rows = -(-panels // row_groups) * height  # of A that a chunk packs at most
-        slot = partial_at = 4096 if together else _pages(rows * depth * packed_item + SPILL)
+        own = 0 if together or mode == STRAIGHT else rows * depth * packed_item + SPILL
+        slot = partial_at = max(4096, _pages(own))
         if item != sum_item and blocks > 1:
             partial_row = strips * columns * sum_item
             slot += _pages(rows * partial_row)
         packing = k * n
         shared = _pages(padded * strips * columns * packed_item)
-        if together:
+        if together and mode == BLOCKED:
             packing += m * k
             rows_at = shared
             panel_bytes = _lines(height * depth * packed_item + SPILL)
             shared += _pages(blocks * panels * panel_bytes)
         pack_chunks = max(1, min(16, packing >> 16))
         if threads > MANY:
-            pack_chunks = max(1, min(2 * threads, packing >> 13))
+            pack_chunks = max(1, min(4 * threads, packing >> 13))
     else:
         wide = strips * columns
         row_groups, column_groups = _groups(mode, panels, strips, m, wide, k, batch, threads)
         if mode in (COLUMNS, PANELS):
             slot = partial_at = _pages(padded * columns * packed_item)
-        if mode == PANELS:
+        if mode in (PANELS, ROWS):
             most = -(-panels // row_groups) * height
             slot += _pages(most * padded * packed_item + SPILL)
     groups = row_groups * column_groups * steps

@@ -111,11 +111,12 @@ class Patches:
 
     # -- scratch -----------------------------------------------------------------------------------
 
-    def claim(self, scratch, count):
-        """Take a slot of scratch."""
+    def claim(self, scratch, count, among=None):
+        """Take a slot of scratch; among: the chunk and how many run with it, if not all."""
         fn = self.fn
         self.slot_bits = fn.gep(self.block, len(self.kinds) + 1, I64)
-        self.slot_number = slots.take(fn, self.slot_bits, count)
+        chunk, chunks = among or (self.chunk, self.word("chunks"))
+        self.slot_number = slots.take(fn, self.slot_bits, count, chunk, chunks)
         self.slot = fn.gep(scratch, self.slot_number * self.word("slot_bytes"), "i8")
         self.lanes = fn.gep(self.slot, self.word("at_lanes"), "i8")
         self.moves = fn.gep(self.slot, self.word("at_moves"), "i8")

@@ -11,6 +11,7 @@ from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import (
     convert,
     load_element,
+    prefetch,
     masked_store,
     store_element,
 )
@@ -43,9 +44,8 @@ def _at(fn, base, column, code, access, stride):
 
 def _prefetch(fn, pointer, lines):
     """Ask for the first lines of a row that will be read soon."""
-    facts = [fn.value(k, "i32") for k in (0, 3, 1)]  # a read, of data that is needed again
     for k in range(lines):
-        fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, I8), *facts)
+        prefetch(fn, fn.gep(pointer, k * LINE, I8))
 
 
 def each_part(fn, length, width, run):

@@ -1,16 +1,18 @@
 """The schedule of matrix products: C = epilogue(A @ B), batched, in panels, strips and chunks.
 
 Rows are cut into panels of nearly equal height (two heights, hence two tile functions, whose
-addresses are words of the description) and columns into strips as wide as a tile. Five ways to
+addresses are words of the description) and columns into strips as wide as a tile. Seven ways to
 feed the tiles (tiles.py, dots.py), all with the same loops around them:
 
 - direct: A and B straight from memory, for small products and few rows (columns of B side by side);
 - dots: the same with tiles of dot products, for few results from operands with k side by side;
 - columns: each item of work packs its columns of B first, for small products with other strides;
 - panels: the same, and packs its rows of A before, for small products in pairs (`paired` tiles);
+- rows: each item packs its rows of A, and reads B straight from memory, once: for few rows;
 - blocked: chunks that pack all of B come first; when they are done, chunks of rows go through k
   block by block, pack their rows of A and multiply. For everything large. Where A is not very large
-  it is packed by the first chunks as well, so that work can be cut by rows and columns.
+  it is packed by the first chunks as well, so that work can be cut by rows and columns;
+- straight: the same with rows of A as they lie, which matrix registers can load.
 
 Columns that are multiplied many times over (weights of a compiled program) may be packed once and
 for all: `build_keeping` does it, and a product that is built as `kept` reads them from there in
@@ -30,6 +32,7 @@ from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_row
 from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
 
 WORDS = Product._fields
+IN_BLOCKS = ("blocked", "straight")
 HEADER = len(WORDS)
 
 
@@ -40,17 +43,17 @@ def tile_for(mode, code, rows, vectors, paired):
     multiply matrices of them, where both operands are packed.
     """
     if paired == "square":
-        return squares.Square(code, rows)
+        return squares.Square(code, rows, a="strided" if mode == "straight" else "packed")
     if mode == "dots":
         return Dots(code, rows, vectors, paired=paired)
-    a = "packed" if mode in ("panels", "blocked") else "strided"
-    b = "strided" if mode == "direct" else "packed"
+    a = "packed" if mode in ("panels", "rows", "blocked") else "strided"
+    b = "strided" if mode in ("direct", "rows") else "packed"
     return Tile(code, rows, vectors, a, b, 2 if a == "strided" else 4, paired)
 
 
 def build_tile(rows, mode, code, vectors, paired, *ends):
     """IR of one tile function, named `tile`; ends: the fields of an Epilogue."""
-    module, blocked, epilogue = Module(), mode == "blocked", ending.Epilogue(*ends)
+    module, blocked, epilogue = Module(), mode in IN_BLOCKS, ending.Epilogue(*ends)
     tile_function(
         module,
         "tile",
@@ -67,15 +70,18 @@ class _Gemm:
         self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
         self.module, self.kept = Module(), kept
         self.square = paired == "square"
-        self.packs = mode in ("panels", "blocked") or (mode == "columns" and not kept)
+        self.in_blocks = mode in IN_BLOCKS
+        self.packs = mode in ("panels", "rows", *IN_BLOCKS) or (mode == "columns" and not kept)
         self.tile = tile = tile_for(mode, code, 1, vectors, paired)
         self.item, self.packed_item, self.sum_item = tile.item, tile.packed_item, tile.sum_item
         self.strip = tile.columns
-        if self.packs and not kept:
+        if self.packs and not kept and mode != "rows":
             pack_columns(self.module, code, tile.columns, tile.paired, tile.grain)
-        if paired == "square":
+        if mode == "straight":
+            pass
+        elif paired == "square":
             squares.pack_rows(self.module)
-        elif mode in ("panels", "blocked"):
+        elif mode in ("panels", "rows", "blocked"):
             pack_rows(self.module, code, tallest(code, vectors), tile.paired)
         self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.kinds = "pppppi" + epilogue.kinds(code)
@@ -93,7 +99,7 @@ class _Gemm:
         for k, name in enumerate(WORDS):
             setattr(self, name, self.word(k))
         self.terms = fn.alloca(I64, max(1, self.epilogue.words(self.code)), 8)
-        if self.mode == "blocked" and not self.kept:
+        if self.in_blocks and not self.kept:
             fn.if_else(
                 chunk < self.pack_chunks,
                 lambda: self.pack_shared(chunk),
@@ -102,7 +108,7 @@ class _Gemm:
         else:
             self.compute(chunk)
         fn.ret()
-        packs = self.mode == "blocked" and not self.kept
+        packs = self.in_blocks and not self.kept
         ends = (WORDS.index("pack_chunks"),) if packs else ()
         add_entry(self.module, self.kinds, spare=1, ends=ends)
         return module_text(self.module)
@@ -111,7 +117,9 @@ class _Gemm:
     def compute(self, chunk):
         """All items of a chunk, with a slot of scratch if one is needed."""
         fn = self.fn
-        slot = slots.take(fn, self.spare(), self.slots) if self.packs else None
+        slot, count = None, self.chunks - self.pack_chunks
+        if self.packs:
+            slot = slots.take(fn, self.spare(), self.slots, chunk, count)
         room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
         first = chunk * self.per_chunk
         if self.square:
@@ -125,7 +133,7 @@ class _Gemm:
 
     def item_of(self, item, room):
         groups = self.row_groups * self.column_groups
-        if self.mode == "blocked":  # one matrix, whose pieces are done in steps
+        if self.in_blocks:  # one matrix, whose pieces are done in steps
             group, step = item / self.steps, item % self.steps
             bases = self.at_batch(self.fn.value(0, I64))
         else:
@@ -134,10 +142,11 @@ class _Gemm:
         row_group, column_group = group / self.column_groups, group % self.column_groups
         panels = self.share(self.panels, row_group, self.row_groups)
         strips = self.share(self.strips, column_group, self.column_groups)
-        if self.mode == "blocked":
+        if self.in_blocks:
             low, high = strips
             strips = [low + x for x in self.share(high - low, step, self.steps)]
-        ways = {"columns": self.columns, "panels": self.columns, "blocked": self.blocked}
+        ways = {"columns": self.columns, "panels": self.columns, "rows": self.columns}
+        ways |= dict.fromkeys(IN_BLOCKS, self.blocked)
         ways.get(self.mode, self.direct)(bases, panels, strips, room)
 
     def share(self, total, nth, count):
@@ -245,7 +254,7 @@ class _Gemm:
         fn = self.fn
         c, a, b = bases
         zero = fn.value(0, I64)
-        packed = self.mode == "panels"
+        packed = self.mode in ("panels", "rows")
         top, _, _ = self.panel(panels[0])
         if packed:
             apart = fn.gep(room, self.partial_at, "i8")
@@ -253,14 +262,17 @@ class _Gemm:
         with fn.loop(*strips) as s:
             column = s * self.strip
             strip = room
-            if self.kept:
+            if self.mode == "rows":
+                strip = fn.gep(b, column * self.b_column, "i8")
+            elif self.kept:
                 strip = fn.gep(b, s * self.padded(self.k) * self.strip_bytes(), "i8")
             else:
                 self.pack_strip(b, s, zero, self.k, room)
             with fn.loop(*panels) as p:
                 row, _, tile = self.panel(p)
                 if packed:
-                    place, steps = fn.gep(apart, self.panel_at(row - top, self.k), "i8"), {}
+                    place = fn.gep(apart, self.panel_at(row - top, self.k), "i8")
+                    steps = {"b_step": self.b_k}
                 else:
                     place = fn.gep(a, row * self.a_row, "i8")
                     steps = {"a_row": self.a_row, "a_step": self.a_k}
@@ -345,20 +357,26 @@ class _Gemm:
             stage = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
             last = fn.value(ending.LAST, I64)
             stage = stage | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
-            apart = self.rows_at == 0
-            with fn.when(apart):
-                self.pack_panels(a, panels, top, first, depth, room)
+            straight = self.mode == "straight"
+            if not straight:
+                apart = self.rows_at == 0
+                with fn.when(apart):
+                    self.pack_panels(a, panels, top, first, depth, room)
             with fn.loop(*strips) as s:
                 column = s * self.strip
                 strip = fn.gep(packed, s * self.padded(depth) * self.strip_bytes(), "i8")
                 with fn.loop(*panels) as p:
                     row, _, tile = self.panel(p)
-                    mine = fn.gep(room, self.panel_at(row - top, depth), "i8")
-                    panel = fn.select(apart, mine, self.shared_panel(block * self.panels + p))
+                    if straight:
+                        panel = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
+                    else:
+                        mine = fn.gep(room, self.panel_at(row - top, depth), "i8")
+                        panel = fn.select(apart, mine, self.shared_panel(block * self.panels + p))
                     where, step = self.waiting_place(c, partial, row, top, column)
                     self.multiply(
-                        tile, depth, panel, strip, row, column, c, blocked=(stage, where, step)
-                    )
+                        tile, depth, panel, strip, row, column, c, blocked=(stage, where, step),
+                        a_row=self.a_row,
+                    )  # fmt: skip
 
     def waiting_place(self, c, partial, row, top, column):
         """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""

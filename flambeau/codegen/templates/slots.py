@@ -10,17 +10,25 @@ from flambeau.codegen.loops import I64, V
 MOST = 64  # bits in a word: at most so many threads work at once
 
 
-def take(fn, place, slots):
-    """The number of a free slot; place is the address of the word of bits."""
+def take(fn, place, slots, chunk, chunks):
+    """The number of a free slot; place is the address of the word of bits.
+
+    The slot of the thread that chunk `chunk` of `chunks` belongs to comes first (Note [Pool
+    protocol] in runtime/threads.py): what it wrote there the last time is still in its cache, and
+    not in that of another core, which would have to give up line after line.
+    """
+    own = ((chunk + 1) * slots - 1) / chunks
     got = fn.var(fn.value(-1, I64))
     with fn.while_(lambda: got.get() < 0):
         bits = fn.emit(f"load atomic i64, {place} monotonic, align 8", I64)
         lowest = fn.call("llvm.cttz.i64", I64, ~bits, V(fn, "i1", "false"))
-        with fn.when(lowest < slots):
-            taken = bits | (fn.value(1, I64) << lowest)
+        free = ((bits >> own) & 1) == 0
+        which = fn.select(free, own, lowest)
+        with fn.when(which < slots):
+            taken = bits | (fn.value(1, I64) << which)
             pair = fn.emit(f"cmpxchg {place}, {bits}, {taken} acq_rel monotonic", "{ i64, i1 }")
             with fn.when(fn.emit(f"extractvalue {pair}, 1", "i1")):
-                got.set(lowest)
+                got.set(which)
     return got.get()
 
 
