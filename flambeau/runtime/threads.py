@@ -456,7 +456,7 @@ forking = _Forking()
 
 
 _count = 0
-MANY = 4  # threads beyond which plans cut smaller pieces for them
+MANY = 2  # threads beyond which plans cut smaller pieces for them
 
 
 def planned():
