@@ -319,7 +319,9 @@ def _run_regions(module, fn, body, block, chunks, ends):
         regions.append((f"region{number}" if number else body, high - low))
         low = high
         if number:
-            after = module.function(f"region{number}", [(PTR, "block"), (I64, "chunk")], internal=True)
+            after = module.function(
+                f"region{number}", [(PTR, "block"), (I64, "chunk")], internal=True
+            )
             given, chunk = after.params
             chunk = chunk + word(after, given, ends[number - 1])
             after.line(f"call void @{body}({given}, {chunk})")

@@ -173,7 +173,8 @@ def square_weight_plan(g, code):
         c_parts=c_parts, c_per_part=per_part, m_parts=m_parts, m_per_part=m_per_part,
         share_squares=share, share_pitch=share_row, pixel_parts=parts, tiles=squares,
         tiles_h=high, tiles_w=wide, out_h=out_h, out_w=out_w, pad_h=g.padding[1],
-        pad_w=g.padding[2], at_spare=at_spare, spare_pitch=spare, at_panel=at_panel, panel_pitch=line, panel_plane=panel_plane,
+        pad_w=g.padding[2], at_spare=at_spare, spare_pitch=spare, at_panel=at_panel,
+        panel_pitch=line, panel_plane=panel_plane,
         at_sums=at_sums, sums_pitch=row, sums_plane=sums_plane, group_bytes=share_plane,
         part_bytes=16 * share_plane,
     )  # fmt: skip

@@ -371,8 +371,8 @@ def _turns(pieces, threads):
     """How many pieces' time it takes, times 8 threads.
 
     If all cores were alike, as many as the busiest thread takes. But they differ, and who is done
-    helps the others: then all work is shared, and most wait for part of a last piece. The truth lies
-    between the two.
+    helps the others: then all work is shared, and most wait for part of a last piece. The truth
+    lies between the two.
     """
     return 4 * threads * -(-pieces // threads) + 4 * pieces + LAST * threads
 
@@ -493,9 +493,7 @@ def weight_plan(g, code, biased, paired=False):
         per_part = up(-(-pattern.rows // max(1, few // others)), 3 * width)
         m_parts = -(-pattern.rows // per_part)
     lines = _lines(block, width, out_w)
-    frame = _weight_frame(
-        key, biased, block, lines, k_parts, pixel_parts, item, m_parts, per_part
-    )
+    frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts, item, m_parts, per_part)
     images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
     record = phase.record(0, out_d, out_h, out_w, 0, pixels)
     found = frame.describe(others * m_parts, images, record)

@@ -161,8 +161,8 @@ class Winograd(Squares):
 
     A chunk spreads a block of squares and multiplies some rows by it. Where that would spread most
     blocks several times, because there are more threads than blocks, planes are shared: chunks of
-    channels spread all squares, then chunks of planes multiply, then chunks of rows gather. Sums are
-    the same: each goes through all channels in order.
+    channels spread all squares, then chunks of planes multiply, then chunks of rows gather. Sums
+    are the same: each goes through all channels in order.
     """
 
     ends = ("spread_end", "product_end")

@@ -11,8 +11,8 @@ from flambeau.codegen import descriptions
 from flambeau.codegen.llvm import (
     convert,
     load_element,
-    prefetch,
     masked_store,
+    prefetch,
     store_element,
 )
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE

@@ -110,7 +110,7 @@ class _Pack:
 
     def look_ahead(self, k):
         """Lines are far apart, and those of the panel were last read by other cores."""
-        fn, w = self.fn, self.width
+        fn = self.fn
         if not AHEAD:
             return
         later = k + AHEAD
