@@ -162,8 +162,7 @@ def square_weight_plan(g, code):
         each = 16 * size * (per_part + m_per_part)
         block = min(share, cut(squares, max(2 * width, (second_level() * 5 >> 3) // each)))
     at_spare, spare = up((block + 2) * 8 * 8, 64), (2 * min(wide, block) + width) * 64
-    line, row, share_row = pitch(block, size), up(m_per_part * size, 64), up(rows * size, 64) + 192
-    row += 64 if row % 128 == 0 else 0
+    line, row, share_row = pitch(block, size), pitch(m_per_part, size), up(rows * size, 64) + 192
     at_panel, panel_plane = at_spare + 4 * 64 + 2 * spare + 64, per_part * line + 64
     at_sums, sums_plane = at_panel + 16 * panel_plane + line, block * row + 64
     slot = up(at_sums + 16 * sums_plane + row, 4096) + 64
