@@ -114,6 +114,18 @@ def test_matrix_registers(rng, monkeypatch, in_squares, mode):
             check_all_strides(rng, m, k, n)
 
 
+@pytest.mark.parametrize("block", [1024, 64])
+def test_matrix_registers_load_rows_as_they_lie(rng, monkeypatch, in_squares, block):
+    monkeypatch.setattr(gemm, "BLOCK", {2: block})
+    for m, k, n in ((32, 64, 40), (96, 160, 70), (320, 96, 256)):
+        wide = integers(rng, m, k + 64, "rows", torch.bfloat16)
+        b = integers(rng, k, n, "rows", torch.bfloat16)
+        for a in (wide[:, :k], wide[:, :k].contiguous()):
+            found = gemm.multiply_into(torch.empty(m, n, dtype=torch.bfloat16), a, b)
+            assert torch.equal(found, (a.double() @ b.double()).bfloat16())
+    assert any(schedule.key[0] == "straight" for schedule in gemm.SCHEDULES.values())
+
+
 def test_matrix_registers_where_they_pay(rng, in_squares):
     for m, k, n in ((8, 32, 16), (64, 64, 64), (33, 100, 70)):
         check_all_strides(rng, m, k, n)
