@@ -1,8 +1,9 @@
 """The thread pool: Python threads parked inside native code, which claim chunks of a kernel.
 
-`flambeau_pool_run(body, block, chunks)` is called by kernels, once for each of their regions. Chunks
-are fixed before the threads are known and each is claimed by one atomic instruction, so results
-never depend on the number of threads, and the caller never waits for a worker that got no core. Idle workers spin for a moment, then sleep.
+`flambeau_pool_run(body, block, chunks)` is called by kernels, once for each of their regions.
+Chunks are fixed before the threads are known and each is claimed by one atomic instruction, so
+results never depend on the number of threads, and the caller never waits for a worker that got no
+core. Idle workers spin for a moment, then sleep.
 """
 
 import ctypes
@@ -15,8 +16,8 @@ from flambeau import config
 # Note [Pool protocol]
 # Words of the shared block, a cache line each where they are contended:
 #   0 generation (44 bits, the first 32 are a futex word), how many take part (from bit 48 on), are
-#   chunks counted by all together (bit 63); 8 body, 16 block, 24 chunks: what a job is, in the line that
-#   idle workers watch
+#   chunks counted by all together (bit 63); 8 body, 16 block, 24 chunks: what a job is, in the
+#   line that idle workers watch
 #   64 next chunk   128 sleeping   192 busy lock
 #   272 workers started, 280 threads allowed, 292 stop, 296 spin count
 #   1024 + 64 k: a line for each that takes part: a generation (44 bits) and how many of its own
