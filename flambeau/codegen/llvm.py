@@ -339,9 +339,9 @@ def scatter(fn, value, pointers, mask):
     )
 
 
-def prefetch(fn, place, writes=False, near=True):
-    """Ask for the cache line of an address, which need not be readable."""
-    facts = [fn.value(k, "i32") for k in (int(writes), 3 if near else 2, 1)]
+def prefetch(fn, place, near=True):
+    """Ask for the cache line of an address, which need not be readable; near: for the first level."""
+    facts = [fn.value(k, "i32") for k in (0, 3 if near else 2, 1)]
     fn.call("llvm.prefetch.p0", "void", place, *facts)
 
 

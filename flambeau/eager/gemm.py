@@ -18,16 +18,18 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
 from flambeau.planning import products as schedules
-from flambeau.planning.products import BLOCKED, MODES
+from flambeau.planning.products import BLOCKED, MODES, PANELS
 from flambeau.runtime.cpu import packed, words_of
-from flambeau.runtime.processor import matrices_allowed, near
+from flambeau.runtime.processor import matrices_allowed, near, second_level
 from flambeau.runtime.stacks import alone
 from flambeau.runtime.threads import MANY, planned
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
+PRIVATE = {5: 1, 6: 0}
 STEPS = 8  # in which a piece of a large product is done where many threads share it
+HELD_ROWS = 560  # of 1024 bytes of the second-level cache may be packed rows
 MOST_SLOTS = 64
 TALLEST = 32  # rows of a tile
 WIDEST = 8  # vectors of a strip, for one row
@@ -64,6 +66,7 @@ class Schedule:
         from flambeau.codegen.templates import gemm, tiles  # with llvmlite, on first need
 
         runtime, number, dtype, vectors, *rest = key
+        _, addends, *_ = rest
         code, mode = dtype.code, MODES[number]
         _, pairs, _, _ = REGISTERS[dtype].host
         paired = pairs > 0 and mode != "direct"
@@ -81,6 +84,7 @@ class Schedule:
         self.facts = (
             number, min(tallest, TALLEST), tile.columns, tile.item, tile.sum_item,
             tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1), STEPS,
+            tile.item != tile.sum_item or addends != "", second_level() * HELD_ROWS >> 10,
         )  # fmt: skip
         self.tiles = (0,) * (TALLEST + 1)
 
@@ -231,6 +235,9 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     )
     if m == 1 and vectors == WIDEST and planned() > MANY:
         vectors = WIDEST // 2  # narrower strips, for more threads
+    if mode >= BLOCKED and PRIVATE[mode] and planned() > MANY and k <= BLOCK[2]:
+        if REGISTERS[dtype].host[1] == 2:
+            mode = PANELS
     if mode >= BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])

@@ -155,7 +155,7 @@ def square_weight_plan(g, code):
     share, m_parts = block, 1
     few, threads = enough(16 * squares * rows * channels)
     if threads:
-        c_parts, m_parts = _halves(channels, rows, few // parts)
+        c_parts, m_parts = _halves(channels, rows, min(few, 2 * threads) // parts)
     per_part, m_per_part = up(-(-channels // c_parts), 8), up(-(-rows // m_parts), width)
     c_parts, m_parts = -(-channels // per_part), -(-rows // m_per_part)
     if threads:

@@ -8,7 +8,8 @@ feed the tiles (tiles.py, dots.py), all with the same loops around them:
 - dots: the same with tiles of dot products, for few results from operands with k side by side;
 - columns: each item of work packs its columns of B first, for small products with other strides;
 - panels: the same, and packs its rows of A before, for small products in pairs (`paired` tiles);
-- rows: each item packs its rows of A, and reads B straight from memory, once: for few rows;
+- rows: each item packs its rows of A, and reads B straight from memory, once, a few lines of k
+  after the other along all its columns, as memory likes to be read: for few rows;
 - blocked: chunks that pack all of B come first; when they are done, chunks of rows go through k
   block by block, pack their rows of A and multiply. For everything large. Where A is not very large
   it is packed by the first chunks as well, so that work can be cut by rows and columns;
@@ -33,6 +34,7 @@ from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_func
 
 WORDS = Product._fields
 IN_BLOCKS = ("blocked", "straight")
+WAITING = (*IN_BLOCKS, "rows")  # whose sums wait for the next block of k
 HEADER = len(WORDS)
 
 
@@ -54,7 +56,7 @@ def tile_for(mode, code, rows, vectors, paired):
 
 def build_tile(rows, mode, code, vectors, paired, *ends):
     """IR of one tile function, named `tile`; ends: the fields of an Epilogue."""
-    module, blocked, epilogue = Module(), mode in IN_BLOCKS, ending.Epilogue(*ends)
+    module, blocked, epilogue = Module(), mode in WAITING, ending.Epilogue(*ends)
     tile_function(
         module,
         "tile",
@@ -146,7 +148,7 @@ class _Gemm:
         if self.in_blocks:
             low, high = strips
             strips = [low + x for x in self.share(high - low, step, self.steps)]
-        ways = {"columns": self.columns, "panels": self.columns, "rows": self.columns}
+        ways = {"columns": self.columns, "panels": self.columns, "rows": self.rows}
         ways |= dict.fromkeys(IN_BLOCKS, self.blocked)
         ways.get(self.mode, self.direct)(bases, panels, strips, room)
 
@@ -255,7 +257,7 @@ class _Gemm:
         fn = self.fn
         c, a, b = bases
         zero = fn.value(0, I64)
-        packed = self.mode in ("panels", "rows")
+        packed = self.mode == "panels"
         top, _, _ = self.panel(panels[0])
         if packed:
             apart = fn.gep(room, self.partial_at, "i8")
@@ -263,21 +265,46 @@ class _Gemm:
         with fn.loop(*strips) as s:
             column = s * self.strip
             strip = room
-            if self.mode == "rows":
-                strip = fn.gep(b, column * self.b_column, "i8")
-            elif self.kept:
+            if self.kept:
                 strip = fn.gep(b, s * self.padded(self.k) * self.strip_bytes(), "i8")
             else:
                 self.pack_strip(b, s, zero, self.k, room)
             with fn.loop(*panels) as p:
                 row, _, tile = self.panel(p)
                 if packed:
-                    place = fn.gep(apart, self.panel_at(row - top, self.k), "i8")
-                    steps = {"b_step": self.b_k}
+                    place, steps = fn.gep(apart, self.panel_at(row - top, self.k), "i8"), {}
                 else:
                     place = fn.gep(a, row * self.a_row, "i8")
                     steps = {"a_row": self.a_row, "a_step": self.a_k}
                 self.multiply(tile, self.k, place, strip, row, column, c, **steps)
+
+    def rows(self, bases, panels, strips, room):
+        """Packed rows of all k, then blocks of it against columns as they lie."""
+        fn = self.fn
+        c, a, b = bases
+        top, _, _ = self.panel(panels[0])
+        partial = fn.gep(room, self.partial_at, "i8")
+        self.pack_panels(a, panels, top, fn.value(0, I64), self.k, room)
+        with fn.loop(0, self.blocks) as block:
+            first = block * self.depth
+            depth, stage = fn.min(self.depth, self.k - first), self.stage(block)
+            with fn.loop(*strips) as s, fn.loop(*panels) as p:
+                row, height, tile = self.panel(p)
+                column = s * self.strip
+                at = self.panel_at(row - top, self.k) + first * height * self.packed_item
+                where, step = self.waiting_place(c, partial, row, top, column)
+                self.multiply(
+                    tile, depth, fn.gep(room, at, "i8"),
+                    fn.gep(b, column * self.b_column + first * self.b_k, "i8"), row, column, c,
+                    blocked=(stage, where, step), b_step=self.b_k,
+                )  # fmt: skip
+
+    def stage(self, block):
+        """Bits that say whether this is the first block, and the last."""
+        fn = self.fn
+        more = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
+        last = fn.value(ending.LAST, I64)
+        return more | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
 
     def pack_panels(self, a, panels, top, first, depth, out):
         fn = self.fn
@@ -355,9 +382,7 @@ class _Gemm:
         partial = fn.gep(room, self.partial_at, "i8")
         with fn.loop(0, self.blocks) as block:
             first, depth, packed = self.block_of(block)
-            stage = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
-            last = fn.value(ending.LAST, I64)
-            stage = stage | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
+            stage = self.stage(block)
             straight = self.mode == "straight"
             if not straight:
                 apart = self.rows_at == 0
@@ -390,9 +415,12 @@ class _Gemm:
         return fn.select(s == strips[0], following, later)
 
     def waiting_place(self, c, partial, row, top, column):
-        """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""
+        """Where unfinished sums wait: in C itself, or in scratch.
+
+        That is if C is too narrow for them, or may be an addend, which is read at the end.
+        """
         fn = self.fn
-        if self.item == self.sum_item:
+        if self.item == self.sum_item and not self.epilogue.addends:
             return fn.gep(c, row * self.c_row + column * self.item, "i8"), self.c_row
         apart = (row - top) * self.partial_row + column * self.sum_item
         return fn.gep(partial, apart, "i8"), self.partial_row

@@ -8,7 +8,7 @@ on the way, except for paired tiles: their panels consist of words of two bfloat
 and where this file speaks of a step of k it means one word.
 """
 
-from flambeau.codegen.llvm import masked_load, prefetch
+from flambeau.codegen.llvm import masked_load
 from flambeau.codegen.llvm_names import LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I32, I64, PTR, V, bytes_of, vector
 from flambeau.codegen.templates.tiles import (
@@ -21,8 +21,6 @@ from flambeau.codegen.templates.tiles import (
 )
 
 SPILL = 256  # bytes after the last panel of rows
-LINE = 64
-AHEAD = 16  # steps of k whose lines are asked for before they are needed
 
 
 def turned(fn, rows):
@@ -100,7 +98,6 @@ class _Pack:
 
         def step(k, whole):
             source = fn.gep(self.source, k * self.grain * self.k_step, "i8")
-            self.look_ahead(k)
             for g, mask in enumerate(masks):
                 place = fn.gep(source, g * w * self.item, "i8")
                 value = load_parts(fn, place, self.code, w, "c", None, mask)
@@ -108,23 +105,9 @@ class _Pack:
 
         self.each_step(self.interleaved if self.paired else step)
 
-    def look_ahead(self, k):
-        """Lines are far apart, and those of the panel were last read by other cores."""
-        fn = self.fn
-        if not AHEAD:
-            return
-        later = k + AHEAD
-        for part in range(self.grain):
-            line = fn.gep(self.source, (later * self.grain + part) * self.k_step, "i8")
-            for at in range(0, self.most * self.item, LINE):
-                prefetch(fn, fn.gep(line, at, "i8"))
-        for at in range(0, self.most * self.packed_item, LINE):
-            prefetch(fn, fn.gep(self.place(later, 0), at, "i8"), writes=True)
-
     def interleaved(self, k, whole):
         """One step of words: k from one line, k + 1 from the next, shuffled into each other."""
         fn, w = self.fn, self.width
-        self.look_ahead(k)
         source = fn.gep(self.source, k * 2 * self.k_step, "i8")
         for first in range(0, self.groups, 2):
             taken = min(2, self.groups - first)
@@ -163,10 +146,6 @@ class _Pack:
                 columns = turned(fn, [self.load(place, readable) for place in places])
                 out = self.place(k, first)
                 pitch = fn.value(self.pitch, I64) * self.packed_item
-                if AHEAD:
-                    later = self.place(k + w, first)
-                    for u in range(w):
-                        prefetch(fn, fn.gep(later, pitch * u, "i8"), writes=True)
 
                 def whole(columns=columns, place=out, pitch=pitch, mask=mask):
                     for value in columns:

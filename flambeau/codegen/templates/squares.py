@@ -15,7 +15,7 @@ tests of everything around them. The instruction takes denormals for zero, as th
 
 from typing import NamedTuple
 
-from flambeau.codegen.llvm import masked_load, prefetch
+from flambeau.codegen.llvm import masked_load
 from flambeau.codegen.loops import I8, I32, I64, PTR, V, vector
 from flambeau.codegen.target import current
 from flambeau.codegen.templates.packing import turned
@@ -26,7 +26,6 @@ LINE = 64  # bytes of one of them
 STEP = 32  # elements of k in a line
 SUMS, ROWS, COLUMNS = 0, 4, 6  # the first register of each kind
 SPILL = 2 * SIDE * LINE  # bytes that are read behind the last panel
-AHEAD = 4  # lines that are asked for before they are copied
 
 
 def available(kind="bf16"):
@@ -225,8 +224,6 @@ class _Rows:
             first = fn.gep(self.source, step * LINE, I8)
             with fn.loop(0, self.count) as row:
                 place = fn.gep(first, row * self.row_step, I8)
-                prefetch(fn, fn.gep(place, AHEAD * LINE, I8))
-                prefetch(fn, self.place(step, row + AHEAD), writes=True)
                 fn.store(load_pairs(fn, place, SIDE, mask), self.place(step, row), 4)
 
     def turned(self):
