@@ -235,9 +235,9 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     )
     if m == 1 and vectors == WIDEST and planned() > MANY:
         vectors = WIDEST // 2  # narrower strips, for more threads
-    if mode >= BLOCKED and PRIVATE[mode] and planned() > MANY and k <= BLOCK[2]:
-        if REGISTERS[dtype].host[1] == 2:
-            mode = PANELS
+    in_squares = mode >= BLOCKED and REGISTERS[dtype].host[1] == 2
+    if in_squares and PRIVATE[mode] and planned() > MANY and k <= BLOCK[2]:
+        mode = PANELS
     if mode >= BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
