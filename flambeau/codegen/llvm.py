@@ -339,12 +339,6 @@ def scatter(fn, value, pointers, mask):
     )
 
 
-def prefetch(fn, place, near=True):
-    """Ask for the cache line of an address, which need not be readable; near: to level one."""
-    facts = [fn.value(k, "i32") for k in (0, 3 if near else 2, 1)]
-    fn.call("llvm.prefetch.p0", "void", place, *facts)
-
-
 def masked_load(fn, pointer, type, mask, is_cut=False):
     """Lanes that are on, zeros elsewhere; is_cut: are some known to be off?"""
     if mask is None:

@@ -12,7 +12,6 @@ from flambeau.codegen.llvm import (
     convert,
     load_element,
     masked_store,
-    prefetch,
     store_element,
 )
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -44,8 +43,9 @@ def _at(fn, base, column, code, access, stride):
 
 def _prefetch(fn, pointer, lines):
     """Ask for the first lines of a row that will be read soon."""
+    facts = [fn.value(k, "i32") for k in (0, 3, 1)]  # a read, of data that is needed again
     for k in range(lines):
-        prefetch(fn, fn.gep(pointer, k * LINE, I8))
+        fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, I8), *facts)
 
 
 def each_part(fn, length, width, run):

@@ -27,7 +27,7 @@ from flambeau.codegen.descriptions import Product
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
 from flambeau.codegen.templates import epilogue as ending
-from flambeau.codegen.templates import slots, squares, tiles
+from flambeau.codegen.templates import slots, squares
 from flambeau.codegen.templates.dots import Dots
 from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_rows
 from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
@@ -50,8 +50,7 @@ def tile_for(mode, code, rows, vectors, paired):
         return Dots(code, rows, vectors, paired=paired)
     a = "packed" if mode in ("panels", "rows", "blocked") else "strided"
     b = "strided" if mode in ("direct", "rows") else "packed"
-    ahead = mode == "blocked" and not paired
-    return Tile(code, rows, vectors, a, b, 2 if a == "strided" else 4, paired, ahead)
+    return Tile(code, rows, vectors, a, b, 2 if a == "strided" else 4, paired)
 
 
 def build_tile(rows, mode, code, vectors, paired, *ends):
@@ -402,17 +401,7 @@ class _Gemm:
                     self.multiply(
                         tile, depth, panel, strip, row, column, c, blocked=(stage, where, step),
                         a_row=self.a_row,
-                        table=self.wanted_next(panel, strip, p, s, panels, strips, depth),
                     )  # fmt: skip
-
-    def wanted_next(self, panel, strip, p, s, panels, strips, depth):
-        """What a tile brings closer: the next panel at first, then parts of the next strip."""
-        fn, lines = self.fn, tiles.LINES * 64
-        part = (p - panels[0]) * (depth / tiles.UNROLL) * lines
-        size = self.padded(depth) * self.strip_bytes()
-        later = fn.select(part < size, fn.gep(strip, size + part, "i8"), strip)
-        following = fn.gep(panel, depth * self.height * self.packed_item, "i8")
-        return fn.select(s == strips[0], following, later)
 
     def waiting_place(self, c, partial, row, top, column):
         """Where unfinished sums wait: in C itself, or in scratch.

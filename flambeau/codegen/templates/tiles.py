@@ -17,9 +17,6 @@ A `Tile` says what one step looks like: `code` is the memory dtype (f32, bf16, c
   columns = vectors * width.
 - b="strided": columns side by side in `code`, `b_step` bytes from k to k + 1. Columns beyond the
   end are cut off by `masks` (one i1 vector per vector; None: whole vectors are readable).
-With `ahead`, both operands packed, `table` is a place from which LINES lines per turn of the loop
-are brought to the second-level cache.
-
 - b="table": columns side by side in `code`, step k begins `table[k]` bytes after `b` (32-bit signed
   offsets): what an implicit matrix, as in convolutions, needs. Masks as above.
 
@@ -40,13 +37,12 @@ masks where columns may be missing, and without where masked access would be slo
 
 from typing import NamedTuple
 
-from flambeau.codegen.llvm import convert, load_element, masked_load, prefetch, store_element
+from flambeau.codegen.llvm import convert, load_element, masked_load, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
 from flambeau.codegen.loops import I1, I32, I64, PTR, V, bytes_of, is_float_type, vector, width_of
 from flambeau.codegen.target import current
 
 UNROLL = 4  # steps of k per turn of the loop
-LINES = 2  # that are asked for in a turn, for later
 PIECE = 256  # products that are summed in one go in float32
 
 
@@ -60,7 +56,6 @@ class Tile(NamedTuple):
     b: str = "packed"
     unroll: int = UNROLL
     paired: bool = False
-    ahead: bool = False  # is there a place whose lines will be wanted later?
 
     @property
     def parts(self):
@@ -202,8 +197,6 @@ class _Walk:
     def start(self, a, b, table):
         """The cursors before the first step: A's, then B's."""
         rows = [a]
-        if self.tile.ahead:
-            return [a, table, b]
         if self.tile.a == "strided":
             # one pointer per three rows: x86 addresses base, base + s and base + 2 s
             for _ in range(3, self.tile.rows, 3):
@@ -240,12 +233,6 @@ class _Walk:
             fn, tile = self.fn, self.tile
             (*a, b), sums = values[:count], values[count:]
             size = tile.packed_item * tile.grain
-            ahead = []
-            if tile.ahead:
-                later = a.pop()
-                for k in range(LINES if steps == tile.unroll else 0):
-                    prefetch(fn, fn.gep(later, k * 64, "i8"), near=False)
-                ahead = [fn.gep(later, steps * LINES * 64 // tile.unroll, "i8")]
             for u in range(steps):
                 columns = self.load_b(b, u)
                 for r in range(tile.rows):
@@ -269,7 +256,7 @@ class _Walk:
                 b = fn.gep(b, steps * tile.columns * size, "i8")
             elif tile.b == "table":
                 b = fn.gep(b, steps * 4, "i8")
-            return [*a, *ahead, b, *sums]
+            return [*a, b, *sums]
 
         return body
 
