@@ -14,7 +14,7 @@ import flambeau as torch
 from flambeau.codegen.templates import squares, tiles
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
-from flambeau.eager.plans import Plans
+from flambeau.eager.plans import Plans, forget_cuts
 from flambeau.runtime.processor import matrices_allowed
 
 ORDERS = ("rows", "columns", "gaps")
@@ -102,6 +102,9 @@ def in_squares(monkeypatch):
     found = gemm.REGISTERS[torch.bfloat16]
     with_squares = found._replace(host=(found.host[0], 2, *found.host[2:]))
     gemm.REGISTERS[torch.bfloat16] = with_squares
+    forget_cuts()  # plans of operations, too
+    yield
+    forget_cuts()
 
 
 @pytest.mark.parametrize("mode", ["panels", "blocked"])

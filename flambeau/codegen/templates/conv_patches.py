@@ -85,7 +85,7 @@ class Patches:
         return to_memory(fn, convert(fn, value, tiles.summed(code), COMPUTE_TYPE[code]), code)
 
     tail = None  # what follows a result
-    ends = ()  # words that say where regions of chunks end that others wait for
+    ends: tuple[str, ...] = ()  # words that say where regions of chunks end that others wait for
 
     def put(self, fn, block, value, place, mask):
         """Store results, as they lie in memory; block: the arguments of the kernel."""
