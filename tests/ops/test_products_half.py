@@ -101,8 +101,10 @@ def in_squares(monkeypatch):
     forget_plans(monkeypatch)
     found = gemm.REGISTERS[torch.bfloat16]
     with_squares = found._replace(host=(found.host[0], 2, *found.host[2:]))
-    gemm.REGISTERS[torch.bfloat16] = with_squares
     forget_cuts()  # plans of operations, too
+    registers = Plans(gemm.REGISTERS.make, by_default=False, cuts=False)
+    registers[torch.bfloat16] = with_squares
+    monkeypatch.setattr(gemm, "REGISTERS", registers)
     yield
     forget_cuts()
 
