@@ -14,27 +14,10 @@ import threading
 import llvmlite.binding as llvm
 
 from flambeau import config
-from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V, vector, width_of
+from flambeau.codegen.loops import I1, I8, I64, PTR, Module, V
 from flambeau.codegen.target import Target, current
 
 CODEGEN_VERSION = 1
-
-
-def _inverse(fn, x):
-    """1 / x, for x of a moderate size: 14 bits of it, then twice as many.
-
-    A division of 16 numbers keeps Intel's processors busy for 16 cycles, AMD's for fewer than this.
-    """
-    w = width_of(x.type)
-    held = vector("float", max(4, w))
-    wide = x if w >= 4 else fn.shuffle(fn.splat(x, 2) if w == 1 else x, None, [0, w - 1, 0, w - 1])
-    mask = V(fn, f"i{max(8, w)}", "-1")
-    zero = V(fn, held, "zeroinitializer")
-    near = fn.call(f"llvm.x86.avx512.rcp14.ps.{32 * max(4, w)}", held, wide, zero, mask)
-    if w < 4:
-        near = fn.extract(near, 0) if w == 1 else fn.shuffle(near, None, [0, 1])
-    wrong = fn.intrinsic("fma", -x, near, fn.value(1.0, x.type))
-    return fn.intrinsic("fma", near, wrong, near)
 
 
 class Host:
@@ -70,9 +53,7 @@ class Host:
                 for t, (letters, width) in forms.items()
                 for size in (512, 256, 128)
             }
-        slow = vector_bytes == 64 and not self.features.get("sse4a")  # to divide: not AMD's
-        words = {("inverse", "f32"): _inverse} if slow else {}
-        return Target(self.triple, self.features, vector_bytes, scaling, words=words)
+        return Target(self.triple, self.features, vector_bytes, scaling)
 
     def _vector_bytes(self):
         on = self.features.get
