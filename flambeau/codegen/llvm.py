@@ -163,7 +163,7 @@ class Emitter:
         if write is None:
             return self.emit(portable)
         fn, values = self.fn, [self.emit(a) for a in operands]
-        if self.width == 1 or not current().gpu:  # hosts write whole vectors
+        if self.width == 1:
             return write(fn, *values)
         found = V(fn, self.type(expr.type), "poison")
         for k in range(self.width):

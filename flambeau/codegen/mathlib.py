@@ -96,11 +96,6 @@ def at_least(x, limit):
     return native("maximum", x, limit, portable=select(limit > x, limit, x))
 
 
-def inverse(x):
-    """1 / x, for x of a moderate size."""
-    return native("inverse", x, portable=1.0 / x)
-
-
 def is_negative(x):
     """Whether the sign bit is set (true for -0.0)."""
     return bitcast(x, FORMAT[x.type].int) < 0
@@ -221,7 +216,7 @@ def sigmoid(x):
     least, most, k = (-20.0, 104.0, -25) if x.type == "f32" else (-40.0, 746.0, -56)
     p, t = exp_parts(at_least(at_most(-x, most), least), less_one=True)
     s = power_of_two(t, k)
-    portable = inverse(s + _fma(p, s, 2.0**k)) * 2.0**k
+    portable = const(2.0**k, x.type) / (s + _fma(p, s, 2.0**k))
     return native("sigmoid", x, portable=portable)
 
 
@@ -244,7 +239,7 @@ def tanh(x):
         p = horner(_fma(a, 2.0 * _LOG2E, magic - t), EXP2_F32)
     else:
         p, t = exp_parts(a + a)
-    far = 1.0 - 2.0 * inverse(_fma(p, power_of_two(t), 1.0))
+    far = 1.0 - 2.0 / _fma(p, power_of_two(t), 1.0)
     far = native("tanh", abs_(x), portable=far)
     z = a * a
     near = _fma(a * z, horner(z, _TANH[x.type]), a)

@@ -27,7 +27,6 @@ from flambeau.runtime.threads import MANY, planned
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
-PRIVATE = False
 ALONE = 1 << 22  # elements of A that many threads may pack for themselves
 STEPS = 8  # in which a piece of a large product is done where many threads share it
 HELD_ROWS = 560  # of 1024 bytes of the second-level cache may be packed rows
@@ -236,10 +235,9 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     )
     if m == 1 and vectors == WIDEST and planned() > MANY:
         vectors = WIDEST // 2  # narrower strips, for more threads
-    if mode == BLOCKED and planned() > MANY and (REGISTERS[dtype].host[1] == 2 or PRIVATE):
+    if mode == BLOCKED and planned() > MANY and REGISTERS[dtype].host[1] == 2:
         # packed for all, rows and columns would travel from core to core; sums are the same
-        size = 2 if REGISTERS[dtype].host[1] == 2 else 4
-        mode = PANELS if k <= BLOCK[size] and m * k <= ALONE else BLOCKED
+        mode = PANELS if k <= BLOCK[2] and m * k <= ALONE else BLOCKED
     if mode >= BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])

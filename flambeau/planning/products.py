@@ -24,8 +24,7 @@ SHARED = 16 << 20  # bytes of packed rows that may wait in memory until all chun
 NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 SPILL = 2048  # bytes that a tile may touch behind the last panel of rows
-PACKERS = 4  # chunks that pack, for each thread
-SHORT = 128  # steps of k that few rows go through before they go on along B
+SHORT = 64  # steps of k that few rows go through before they go on along B
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
 
@@ -196,7 +195,7 @@ def described(
             shared += _pages(blocks * panels * panel_bytes)
         pack_chunks = max(1, min(16, packing >> 16))
         if threads > MANY:
-            pack_chunks = max(1, min(PACKERS * threads, packing >> 13))
+            pack_chunks = max(1, min(8 * threads, packing >> 13))
     else:
         wide = strips * columns
         row_groups, column_groups = _groups(mode, panels, strips, m, wide, k, batch, threads)

@@ -24,7 +24,6 @@ from flambeau.codegen.templates.tiles import Tile, load_pairs, prefix_mask
 SIDE = 16  # lines of a matrix register
 LINE = 64  # bytes of one of them
 STEP = 32  # elements of k in a line
-PASSING = True
 SUMS, ROWS, COLUMNS = 0, 4, 6  # the first register of each kind
 SPILL = 2 * SIDE * LINE  # bytes that are read behind the last panel
 
@@ -88,7 +87,7 @@ class Square(NamedTuple):
             for j in range(across):
                 registers.load(COLUMNS + j, fn.gep(b, j * LINE, I8), across * LINE)
             for i in range(down):
-                registers.load(ROWS + i, fn.gep(a, row * (i * SIDE), I8), row, passing=PASSING)
+                registers.load(ROWS + i, fn.gep(a, row * (i * SIDE), I8), row)
                 for j in range(across):
                     registers.multiply(SUMS + 2 * i + j, ROWS + i, COLUMNS + j)
             return [fn.gep(a, on, I8), fn.gep(b, SIDE * across * LINE, I8)]
@@ -135,8 +134,8 @@ class _Matrices:
     def clear(self, k):
         self.do("tilezero", k)
 
-    def load(self, k, place, step, passing=False):
-        self.do("tileloaddt164" if passing else "tileloadd64", k, place, self.fn.value(step, I64))
+    def load(self, k, place, step):
+        self.do("tileloadd64", k, place, self.fn.value(step, I64))
 
     def multiply(self, k, rows, columns):
         self.do(self.product, k, rows, columns)
@@ -163,7 +162,7 @@ class _Emulated:
             words = fn.load(fn.gep(source, r * source_step, I8), vector(I32, SIDE), 4)
             fn.store(words, fn.gep(target, r * target_step, I8), 4)
 
-    def load(self, k, place, step, passing=False):
+    def load(self, k, place, step):
         self.copy(place, step, self.blocks[k], LINE)
 
     def store(self, k, place, step):
