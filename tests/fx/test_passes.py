@@ -208,6 +208,16 @@ def test_values_cannot_be_read_while_ops_are_recorded(read):
         make_fx(read)(flambeau.ones(3))
 
 
+def test_gradients_start_with_an_op():
+    def slope(x):
+        return flambeau.autograd.grad(x.sin().sum(), x)[0]
+
+    made = make_fx(slope)(flambeau.ones(3, requires_grad=True))
+    assert "ones_like" in made.code and "constant" not in made.code
+    x = flambeau.randn(3, requires_grad=True)
+    assert_close(made(x).detach(), x.detach().cos())
+
+
 def test_ops_may_be_taken_apart():
     aten = flambeau.ops.aten
     table = {aten.tanh.default: lambda x: 2 * flambeau.sigmoid(2 * x) - 1}
