@@ -54,6 +54,11 @@ def _block(squares, width, most, least):
     return cut(vectors, -(-vectors // count)) * width
 
 
+def even_cut(blocks, vectors):
+    """As many blocks, or one more: two threads share an even number alike."""
+    return blocks + (1 < blocks < min(vectors, 32) and blocks % 2)
+
+
 def square_plan(g, code, backward, biased):
     """A convolution (x to y), or the way back with turned weights."""
     size, (width, _) = summed_size(code), registers(code)
@@ -74,7 +79,7 @@ def square_plan(g, code, backward, biased):
         blocks = -(-squares // block)
     else:
         block = _block(squares, width, most, 4)
-        blocks = -(-squares // block)
+        blocks = even_cut(-(-squares // block), -(-squares // width))
         parts = min(-(-4 // blocks), max(1, rows // ROWS)) if blocks < 4 else 1
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
