@@ -118,7 +118,7 @@ def load(
 
 # what zipfile raises where bytes are wrong; they may seem packed in other ways, or with a password
 _UNREADABLE = (
-    zipfile.BadZipFile, EOFError, OSError, NotImplementedError, ValueError, RuntimeError, struct.error,
+    zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError, struct.error,
 )  # fmt: skip
 
 
