@@ -48,15 +48,17 @@ def fits(g, code):
 
 
 def _block(squares, width, most, least):
-    """Squares of a block: whole vectors, equal blocks, enough of them for some threads."""
+    """Squares of a block: whole vectors, equal blocks, enough of them for some threads.
+
+    A few blocks are an even number, which two threads share alike.
+    """
     vectors = -(-squares // width)
     count = max(-(-vectors * width // most), min(least, vectors))
-    return cut(vectors, -(-vectors // count)) * width
-
-
-def even_cut(blocks, vectors):
-    """As many blocks, or one more: two threads share an even number alike."""
-    return blocks + (1 < blocks < min(vectors, 32) and blocks % 2)
+    each = cut(vectors, -(-vectors // count))
+    for less in range(max(2, each - 2), each + 1):
+        if -(-vectors // less) % 2 == 0 and -(-vectors // each) % 2 and vectors < 16 * each:
+            each = less
+    return each * width
 
 
 def square_plan(g, code, backward, biased):
@@ -79,7 +81,7 @@ def square_plan(g, code, backward, biased):
         blocks = -(-squares // block)
     else:
         block = _block(squares, width, most, 4)
-        blocks = even_cut(-(-squares // block), -(-squares // width))
+        blocks = -(-squares // block)
         parts = min(-(-4 // blocks), max(1, rows // ROWS)) if blocks < 4 else 1
     per_part = up(-(-rows // parts), 8)
     parts = -(-rows // per_part)
