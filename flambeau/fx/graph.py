@@ -272,13 +272,13 @@ class Graph:
         self, g: "Graph", val_map: dict[Node, Node], return_output_node: bool = False
     ) -> Argument | None:
         """Copy the nodes of a graph into this one; gives what its output is here."""
-        for node in g.nodes:
-            if node in val_map:
+        here = val_map.__getitem__
+        for node in (n for n in g.nodes if n not in val_map):
+            if node.op != "output":
+                val_map[node] = self.node_copy(node, here)
                 continue
-            if node.op == "output":
-                value = map_arg(node.args[0], lambda n: val_map[n])
-                return (value, node) if return_output_node else value
-            val_map[node] = self.node_copy(node, lambda n: val_map[n])
+            result = map_arg(node.args[0], here)
+            return (result, node) if return_output_node else result
         return None
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> "Graph":

@@ -28,16 +28,13 @@ def replace_target_nodes_with(
     fx_module: GraphModule, old_op: str, old_target: Target, new_op: str, new_target: Target
 ) -> None:
     """Exchange all nodes of one kind and target for another kind and target."""
-    graph = Graph()
-    values: dict[Node, Node] = {}
+    exchanged = Graph()
+    here: dict[Node, Node] = {}
     for node in fx_module.graph.nodes:
-        if node.op == old_op and node.target == old_target:
-            args = map_arg(node.args, lambda n: values[n])
-            kwargs = map_arg(node.kwargs, lambda n: values[n])
-            values[node] = graph.create_node(new_op, new_target, args, kwargs, node.name)
-        else:
-            values[node] = graph.node_copy(node, lambda n: values[n])
-    fx_module.graph = graph
+        here[node] = twin = exchanged.node_copy(node, here.__getitem__)
+        if (twin.op, twin.target) == (old_op, old_target):
+            twin.op, twin.target, twin.meta = new_op, new_target, {}
+    fx_module.graph = exchanged
 
 
 def get_size_of_all_nodes(fx_module: GraphModule, args: list[Tensor] | None = None) -> None:

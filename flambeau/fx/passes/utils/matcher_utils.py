@@ -83,17 +83,13 @@ class SubgraphMatcher:
         match.returning_nodes = [match.nodes_map[n] for n in self.pattern_returning_nodes]
 
     def _nodes_are_equal(self, pn: Node, gn: Node, node_name_match: str = "") -> bool:
-        if not self.match_placeholder and pn.op == "placeholder":
+        kind = pn.op
+        anything = kind == "placeholder" and not self.match_placeholder
+        if anything or (node_name_match and node_name_match in gn.name):
             return True
-        if node_name_match and node_name_match in gn.name:
-            return True
-        if pn.op != gn.op:
-            return False
-        if pn.op in ("placeholder", "output"):
-            return True
-        if pn.op == "get_attr":
+        if kind == gn.op == "get_attr":
             return self._attributes_are_equal(pn, gn)
-        return pn.target == gn.target
+        return kind == gn.op and (kind in ("placeholder", "output") or pn.target == gn.target)
 
     def _attributes_are_equal(self, pn, gn):
         """Attributes match if they are of one type; patterns without a module do by name."""

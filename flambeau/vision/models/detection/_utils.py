@@ -1,6 +1,8 @@
 """What detectors share: boxes as numbers to predict, matching, sampling, losses of boxes."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import flambeau
@@ -11,6 +13,17 @@ from ...ops.ciou_loss import complete_box_iou_loss
 from ...ops.diou_loss import distance_box_iou_loss
 from ...ops.giou_loss import generalized_box_iou_loss
 from ...ops.misc import FrozenBatchNorm2d
+
+fan_out = partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu")
+
+
+def start_convolutions(draw: Callable[[Tensor], Any], *modules: nn.Module) -> None:
+    """Draw the weights of all convolutions in some modules; their biases start at zero."""
+    convolutions = (m for module in modules for m in module.modules() if isinstance(m, nn.Conv2d))
+    for convolution in convolutions:
+        draw(convolution.weight)
+        if convolution.bias is not None:
+            nn.init.zeros_(convolution.bias)
 
 
 class BalancedPositiveNegativeSampler:

@@ -14,6 +14,7 @@ from ...ops.poolers import MultiScaleRoIAlign
 from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ..published import published
 from ..resnet import ResNet50_Weights, resnet50
+from ._utils import fan_out, start_convolutions
 from .anchor_utils import AnchorGenerator
 from .backbone_utils import _mobilenet_extractor, _resnet_fpn_extractor
 from .building import Start, detector
@@ -180,11 +181,7 @@ class FastRCNNConvFCHead(nn.Sequential):
         flat = [channels, *conv_layers][-1] * prod(sides)
         ends = [(nn.Linear(*pair), nn.ReLU(inplace=True)) for pair in pairwise([flat, *fc_layers])]
         super().__init__(*rows, nn.Flatten(), *chain(*ends))
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        start_convolutions(fan_out, self)
 
 
 class FastRCNNPredictor(nn.Module):

@@ -15,6 +15,7 @@ from ...ops.giou_loss import generalized_box_iou_loss
 from ..published import published
 from ..resnet import ResNet50_Weights
 from . import _utils
+from ._utils import start_convolutions
 from .anchor_utils import AnchorGenerator
 from .building import Start, detector
 from .faster_rcnn import IMAGENET, NO_CHANNELS, pyramid
@@ -35,11 +36,7 @@ def _tower(channels: int, many: int | None, norm: Norm | None) -> nn.Sequential:
     return nn.Sequential(*rows)
 
 
-def _start(*layers: nn.Module) -> None:
-    for layer in layers:
-        if isinstance(layer, nn.Conv2d):
-            nn.init.normal_(layer.weight, std=0.01)
-            nn.init.zeros_(layer.bias)
+_start = partial(start_convolutions, partial(nn.init.normal_, std=0.01))
 
 
 class FCOSClassificationHead(nn.Module):

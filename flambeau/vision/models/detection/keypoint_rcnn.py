@@ -9,6 +9,7 @@ from flambeau.nn import functional as F
 from ...ops.poolers import MultiScaleRoIAlign
 from ..published import published
 from ..resnet import ResNet50_Weights
+from ._utils import fan_out, start_convolutions
 from .building import Start, detector
 from .faster_rcnn import _MAPS, FasterRCNN, pyramid, require
 
@@ -64,10 +65,7 @@ class KeypointRCNNHeads(nn.Sequential):
         for before, after in pairwise([in_channels, *layers]):
             rows += [nn.Conv2d(before, after, 3, stride=1, padding=1), nn.ReLU(inplace=True)]
         super().__init__(*rows)
-        for layer in self.children():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-                nn.init.zeros_(layer.bias)
+        start_convolutions(fan_out, self)
 
 
 class KeypointRCNNPredictor(nn.Module):

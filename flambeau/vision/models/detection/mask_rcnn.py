@@ -10,6 +10,7 @@ from ...ops.misc import Conv2dNormActivation
 from ...ops.poolers import MultiScaleRoIAlign
 from ..published import published
 from ..resnet import ResNet50_Weights
+from ._utils import fan_out, start_convolutions
 from .building import Start, detector
 from .faster_rcnn import _MAPS, FasterRCNN, pyramid, require, second_version
 
@@ -81,11 +82,7 @@ class MaskRCNNHeads(nn.Sequential):
                 for before, after in zip(widths, layers, strict=False)
             )
         )
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        start_convolutions(fan_out, self)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any

@@ -14,6 +14,7 @@ from ...ops.misc import Conv2dNormActivation
 from ..published import published
 from ..resnet import ResNet50_Weights
 from . import _utils
+from ._utils import start_convolutions
 from .anchor_utils import AnchorGenerator
 from .building import Start, detector
 from .faster_rcnn import IMAGENET, NO_CHANNELS, pyramid, require
@@ -51,11 +52,7 @@ class _Tower(nn.Module):
         self.conv = nn.Sequential(*rows)
 
     def _start_tower(self) -> None:
-        for layer in self.conv.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.normal_(layer.weight, std=0.01)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        start_convolutions(partial(nn.init.normal_, std=0.01), self.conv)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any

@@ -1,5 +1,6 @@
 """Region proposals: which anchors hold something, and how they fit it better (Ren et al. 2015)."""
 
+from functools import partial
 from typing import Any
 
 import flambeau
@@ -9,6 +10,7 @@ from flambeau.nn import functional as F
 from ...ops import boxes as box_ops
 from ...ops.misc import Conv2dNormActivation
 from . import _utils
+from ._utils import start_convolutions
 from .anchor_utils import AnchorGenerator
 from .image_list import ImageList
 
@@ -31,11 +33,7 @@ class RPNHead(nn.Module):
         self.conv = nn.Sequential(*convolutions)
         self.cls_logits = nn.Conv2d(in_channels, num_anchors, 1)
         self.bbox_pred = nn.Conv2d(in_channels, num_anchors * 4, 1)
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                nn.init.normal_(layer.weight, std=0.01)
-                if layer.bias is not None:
-                    nn.init.zeros_(layer.bias)
+        start_convolutions(partial(nn.init.normal_, std=0.01), self)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import flambeau
@@ -12,6 +13,7 @@ from ...ops import boxes as box_ops
 from ..published import published
 from ..vgg import VGG16_Weights, vgg16
 from . import _utils
+from ._utils import start_convolutions
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_before
 from .building import Start, detector
@@ -22,12 +24,7 @@ from .transform import GeneralizedRCNNTransform
 __all__ = ["SSD300_VGG16_Weights", "ssd300_vgg16"]
 
 
-def _xavier_init(conv: nn.Module) -> None:
-    for layer in conv.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.xavier_uniform_(layer.weight)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+_xavier_init = partial(start_convolutions, nn.init.xavier_uniform_)
 
 
 class SSDScoringHead(nn.Module):

@@ -12,6 +12,7 @@ from ..mobilenetv3 import MobileNet_V3_Large_Weights, mobilenet_v3_large
 from ..published import published
 from ..segmentation._utils import stages
 from . import _utils
+from ._utils import start_convolutions
 from .anchor_utils import DefaultBoxGenerator
 from .backbone_utils import freeze_before
 from .building import Start, detector
@@ -50,12 +51,7 @@ def _extra_block(in_channels: int, out_channels: int, norm_layer: Norm) -> nn.Se
     )
 
 
-def _normal_init(conv: nn.Module) -> None:
-    for layer in conv.modules():
-        if isinstance(layer, nn.Conv2d):
-            nn.init.normal_(layer.weight, mean=0.0, std=0.03)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+_normal_init = partial(start_convolutions, partial(nn.init.normal_, std=0.03))
 
 
 def _blocks(channels: list[int], anchors: list[int], values: int, norm: Norm) -> nn.ModuleList:
