@@ -103,6 +103,10 @@ simple("nonzero, 16 M", lambda m, F, a: (a > 0).nonzero(), MILLIONS)
 simple("x[mask], 16 M", lambda m, F, a: a[a > 0], MILLIONS)
 simple("max_pool2d, 64 x 64 x 112", lambda m, F, a: F.max_pool2d(a, 3, 2, 1), (64, 64, 112, 112))
 simple("cat, 2 x 4096", lambda m, F, a, b: m.cat([a, b], 1), (4096, 4096), (4096, 4096))
+simple(
+    "cdist p=1, 4096 x 4096 x 64", lambda m, F, a, b: m.cdist(a, b, 1.0), (4096, 64), (4096, 64),
+    calls=3,
+)  # fmt: skip
 simple("pad, 64 x 64 x 112", lambda m, F, a: F.pad(a, (1, 1, 1, 1)), (64, 64, 112, 112))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 ITEM_BYTES = {  # of an element in memory, by dtype code
     "bool": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "f16": 2, "bf16": 2, "u32": 4, "i32": 4,
-    "f32": 4, "u64": 8, "i64": 8, "f64": 8, "c64": 8, "c128": 16,
+    "f32": 4, "u64": 8, "i64": 8, "f64": 8, "c32": 4, "c64": 8, "c128": 16,
 }  # fmt: skip
 
 Word = Any  # a number when launched, a value while a kernel is written

@@ -272,7 +272,7 @@ def lu_solve_rows(LU, pivots, B, left, adjoint):
             "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got "
             f"pivots with shape {list(pivots.shape)} instead"
         )
-    check.has_kernel(LU, "lu_solve_cpu")
+    check.has_kernel(LU, "linalg.lu_solve_cpu")
     broadcast_shape(B.shape[:-2], LU.shape[:-2])
     if is_real_work(LU, B) and library_for(LU) is not None:
         _check_pivots(pivots, LU.shape[-1])

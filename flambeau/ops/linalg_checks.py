@@ -8,7 +8,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.errors import LinAlgError
 
-HALF = (d.float16, d.bfloat16)
+HALF = (d.float16, d.bfloat16, d.complex32)
 
 
 def matrix(t, name, argument="A"):

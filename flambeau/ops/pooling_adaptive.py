@@ -4,6 +4,7 @@ Adaptive windows share the input out evenly: window o of n starts at floor(o * s
 ceil((o + 1) * size / n). The rows with kernels are in `pooling.py`.
 """
 
+from flambeau import errors
 from flambeau.ops import pooling_windows as w
 from flambeau.ops.pooling import (
     _ADAPTIVE_MAX,
@@ -171,6 +172,8 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     taps = _fractional_sizes(name, "kernel_size", 2, kernel_size, dims)
     outs = _fractional_sizes(name, "output_size", 3, output_size, dims)
     _check_fractional(name, input, taps, outs, samples, dims)
+    if input.dtype.is_complex:
+        raise errors.not_implemented(f"{name}_out_frame", input.dtype)
     refuse_gradient(name, random_samples=samples)
     return _FRACTIONAL[dims](input, samples.detach(), taps, outs)
 
