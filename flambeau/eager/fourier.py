@@ -190,15 +190,9 @@ def _largest(layout, dim):
     return LARGEST if max(_others(layout, dim), default=1) >= 8 else LONELY_LARGEST
 
 
-def _refuse_half(layout):
-    if layout.dtype is d.complex32:
-        raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
-
-
 def _plan_real(key):
     """The way of real lines or half spectra; None where they become complex lines first."""
     kind, layout, out, dim, n = key
-    _refuse_half(layout)
     if not (has_work(layout) and has_work(out)):
         return _nothing
     if factors(n, _largest(layout, dim)) is None or _is_lonely(layout, dim, n):
@@ -211,7 +205,6 @@ def _plan_real(key):
 def _plan_complex(key):
     """The way of complex lines."""
     layout, out, dim, forward = key
-    _refuse_half(layout)
     if not has_work(out):
         return _nothing
     n, where = layout.sizes[dim], (layout.device, layout.dtype)

@@ -73,6 +73,8 @@ def _floating(input, name, real=False):
     if input.dtype.category < d.FLOATING:
         input = input.to(d.default_dtype())
     if input.dtype in _HALF and not (input.device.type == "cuda" and input.dtype in _ON_GPUS):
+        if input.dtype is d.complex32:
+            raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
         raise RuntimeError(f"Unsupported dtype {input.dtype.scalar_name}")
     return input
 

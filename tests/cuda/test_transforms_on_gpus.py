@@ -181,7 +181,7 @@ def test_half_types(library):
     fft.rfft(t).abs().sum().backward()
     assert t.grad.dtype is flambeau.float16
     for dtype in (flambeau.float16, flambeau.bfloat16, flambeau.complex32):
-        with pytest.raises(RuntimeError, match="Unsupported dtype"):
+        with pytest.raises(RuntimeError, match=r"Unsupported dtype|doesn't support tensors"):
             fft.fft(flambeau.zeros(4, dtype=dtype))
     with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
         fft.fft(flambeau.zeros(4, dtype=flambeau.bfloat16, device="cuda"))
