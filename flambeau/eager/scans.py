@@ -16,6 +16,7 @@ from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import address, dense_like, dimension, has_work, vector_layout
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import public
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
@@ -37,6 +38,8 @@ def _plan_scan(name, layout, dim, *dtypes):
     layouts = [layout if t is layout.dtype else dense_layout(shape, t, device) for t in dtypes]
     if not has_work(layout):
         return *idle(*layouts), None
+    if shape:
+        refuse_complex32(f"{name}_out_cpu", layouts[0])
     n = shape[dim] if shape else 1
     inner = prod(shape[dim + 1 :])
     outer, totals = layout.numel // (n * inner), None
@@ -158,6 +161,7 @@ def cummin(input, dim):
 @launches("logcumsumexp")
 def logcumsumexp(input, dim):
     at = dimension(input, dim)
+    refuse_complex32("logcumsumexp_out_cpu", input)
     if input.dtype.is_complex and input._layout.numel:
         return _complex_logcumsumexp(input.detach(), at)
     if not input.dtype.is_floating_point and (input._layout.numel or not input.dtype.is_complex):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from flambeau._tensor import Tensor
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
-from flambeau.fx.node import Node, Target, map_arg
+from flambeau.fx.node import Node, Target
 from flambeau.fx.passes.shape_prop import ShapeProp, TensorMetadata
 
 __all__ = [
