@@ -42,7 +42,7 @@ def build(code, scaled, addends, activation, batch):
 
 
 class _Gemm:
-    resident = None
+    resident: int | None = None
 
     def __init__(self, code, epilogue, batch):
         self.code, self.epilogue, self.batch = code, epilogue, batch
