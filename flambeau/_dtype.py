@@ -1,6 +1,6 @@
 """dtypes, the promotion lattice, finfo and iinfo.
 
-A dtype is one of fifteen objects, a float of eight bits, or a name for something rarer. `code` is
+A dtype is one of sixteen objects, a float of eight bits, or a name for something rarer. `code` is
 the compiler's short name for it (f32, bf16, c64, ...),
 `category` its place among bool < integer < floating < complex, which decides promotion;
 `scalar_name` and `cpp_name` are what PyTorch calls it in its messages.
@@ -46,12 +46,12 @@ class dtype:
         return self.category == COMPLEX
 
     def to_real(self):
-        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+        return _REAL.get(self.name, self)
 
     def to_complex(self):
         if self.category < FLOATING:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
-        return complex128 if self.name in ("float64", "complex128") else complex64
+        return self if self.category == COMPLEX else _COMPLEX.get(self.name, complex64)
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -94,9 +94,13 @@ float16 = _make("float16", "f16", 2, FLOATING, True, "Half", "c10::Half")
 bfloat16 = _make("bfloat16", "bf16", 2, FLOATING, True, "BFloat16", "c10::BFloat16", "uint16")
 float32 = _make("float32", "f32", 4, FLOATING, True, "Float", "float")
 float64 = _make("float64", "f64", 8, FLOATING, True, "Double", "double")
+# pairs of float16, which kernels compute with as complex64; NumPy has no name for them
+complex32 = _make("complex32", "c32", 4, COMPLEX, True, "ComplexHalf", "c10::complex<c10::Half>")
 complex64 = _make("complex64", "c64", 8, COMPLEX, True, "ComplexFloat", "c10::complex<float>")
 complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble", "c10::complex<double>")
 
+_REAL = {"complex32": float16, "complex64": float32, "complex128": float64}
+_COMPLEX = {"float16": complex32, "float32": complex64, "float64": complex128}
 BY_NAME = {d.name: d for d in ALL}
 BY_CODE = {d.code: d for d in ALL}
 
@@ -111,9 +115,9 @@ class NamedOnly(dtype):
         raise NotImplementedError(f"Tensors of dtype {self} are not implemented in flambeau")
 
 
-def _without_kernels(name, scalar_name, itemsize=1, category=FLOATING):
+def _without_kernels(name, scalar_name):
     self = object.__new__(NamedOnly)
-    self.name, self.itemsize, self.category, self.is_signed = name, itemsize, category, True
+    self.name, self.itemsize, self.category, self.is_signed = name, 1, FLOATING, True
     self.scalar_name, self.cpp_name, self.numpy_name = scalar_name, f"c10::{scalar_name}", "uint8"
     self.rank = len(ALL)
     return self
@@ -166,7 +170,6 @@ BY_CODE |= {d.code: d for d in FLOAT8.values()}
 WITHOUT_KERNELS = {
     **FLOAT8,
     "float4_e2m1fn_x2": _without_kernels("float4_e2m1fn_x2", "Float4_e2m1fn_x2"),
-    "complex32": _without_kernels("complex32", "ComplexHalf", 4, COMPLEX),
 }
 # quantized dtype -> that of its integers; the last two hold several to a byte
 QUANTIZED = {
@@ -187,7 +190,7 @@ ALIASES = {
     "long": int64,
     "cfloat": complex64,
     "cdouble": complex128,
-    "chalf": WITHOUT_KERNELS["complex32"],
+    "chalf": complex32,
 }
 
 _WIDE_UNSIGNED = {uint16, uint32, uint64}
@@ -209,8 +212,9 @@ def _promote(a, b):
     if a.category > b.category:
         a, b = b, a
     if a.category < b.category:
-        # a complex64 meeting a double must hold the double
-        return complex128 if b is complex64 and a is float64 else b
+        if a.category < FLOATING or b.category == FLOATING:
+            return b
+        a = a.to_complex()  # a complex64 meeting a double must hold the double
     if b.category == INTEGER:
         return _promote_integers(a, b)
     if {a, b} == {float16, bfloat16}:
@@ -282,7 +286,9 @@ def set_default_dtype(d):
 
 
 def default_complex():
-    return complex128 if Defaults.dtype is float64 else complex64
+    if Defaults.dtype is bfloat16:
+        raise RuntimeError("invalid default scalar type for complex")
+    return Defaults.dtype.to_complex()
 
 
 def scalar_dtype(kind):
@@ -291,9 +297,7 @@ def scalar_dtype(kind):
         return bool_
     if kind is int:
         return int64
-    if kind is float:
-        return Defaults.dtype
-    return default_complex()
+    return Defaults.dtype if kind is float else Defaults.dtype.to_complex()
 
 
 def result_dtype(operands):
@@ -322,7 +326,7 @@ def _combine(heavy, light):
 def _lifted(heavy, light):
     # float tensor with a complex scalar: the float's own precision decides the complex type
     if light.category == COMPLEX and heavy.category == FLOATING:
-        return complex128 if heavy is float64 else complex64
+        return heavy.to_complex()
     return promote_types(heavy, light) if heavy is bool_ else light
 
 
@@ -409,6 +413,11 @@ def check_fits(value, dtype):
     if not _fits(value, dtype):
         raise overflow(dtype)
     return value
+
+
+def check_fill(value, dtype):
+    """The same for a number to fill with: what complex64 holds may become infinite in complex32."""
+    return check_fits(value, complex64 if dtype is complex32 else dtype)
 
 
 def as_64_bits(value, floating):

@@ -34,6 +34,10 @@ class Storage:
 # empty, which is while any thread is in inference mode.
 
 
+class SavedInferenceTensorError(RuntimeError):
+    """An inference tensor cannot be saved for backward; who does not need it may do without."""
+
+
 class Uncounted(int):
     """The version of memory that was made in inference mode. Programs are not told of it."""
 
@@ -49,7 +53,7 @@ class Uncounted(int):
         return Uncounted(int(self) + writes)
 
     def __pos__(self):
-        raise RuntimeError(
+        raise SavedInferenceTensorError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
             "inference mode in computation tracked by autograd. To work around this, you can make "
             "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "

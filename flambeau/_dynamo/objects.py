@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau import _device, _dtype
+from flambeau._dynamo import walking
 from flambeau._dynamo.exc import Break
-from flambeau._dynamo.steps import is_optimizer
+from flambeau._dynamo.steps import ParametersOf, is_optimizer
 from flambeau._dynamo.values import (
     BoundMethod,
     MadeFunction,
@@ -347,7 +348,13 @@ class Objects:
         if isinstance(owner, TensorValue):
             if hasattr(Tensor, name):
                 return True
-            raise Break("hasattr of a tensor")
+            if owner.source is None:
+                return False
+            found = hasattr(owner.real, name)
+            self.guards.require(
+                f"hasattr({self.guards.variable(owner.source)}, {name!r}) is {found}"
+            )
+            return found
         if isinstance(owner, Outside):
             obj = owner.obj
             cls: Any = type(obj)
@@ -481,6 +488,8 @@ class Objects:
             if value.fake.dim() == 0:
                 raise Break("iteration over a tensor without dimensions")
             return iter(self.tensor_method(value, "unbind", (0,), {}))
+        if isinstance(value, ParametersOf):
+            return walking.parameters_in_turn(self, value)
         value = self.opened(value)
         if isinstance(value, Outside) and type(value.obj) in (dict, OrderedDict):
             return iter(self.mapping(value))

@@ -41,6 +41,16 @@ class Swaps(NamedTuple):
     backward: Word
 
 
+class Places(NamedTuple):
+    """Numbers of rows that are swapped as pivots say."""
+
+    chunks: Word
+    count: Word  # matrices
+    rows: Word
+    many: Word  # pivots per matrix
+    backward: Word
+
+
 class Triangular(NamedTuple):
     """Triangular systems; a piece is a group of columns of one."""
 

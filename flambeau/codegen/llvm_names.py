@@ -12,6 +12,7 @@ MEMORY_TYPE = LLVM_TYPE | {
     "bool": "i8",
     "f16": "i16",
     "bf16": "i16",
+    "c32": "i16",
     "c64": "float",
     "c128": "double",
     **dict.fromkeys(FLOAT8, "i8"),
@@ -19,6 +20,7 @@ MEMORY_TYPE = LLVM_TYPE | {
 COMPUTE_TYPE = {t: t for t in LLVM_TYPE} | {
     "f16": "f32",
     "bf16": "f32",
+    "c32": "f32",
     "c64": "f32",
     "c128": "f64",
     **dict.fromkeys(FLOAT8, "f32"),

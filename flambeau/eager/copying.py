@@ -37,7 +37,7 @@ from flambeau.eager.variants import fit
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
-_BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
+_BITS = {"f16": _dtype.int16, "bf16": _dtype.int16, "c32": _dtype.int32}
 _BITS |= {d.code: _dtype.uint8 for d in _dtype.FLOAT8.values()}
 
 

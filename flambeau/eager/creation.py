@@ -257,7 +257,7 @@ def _full(name, size, value, out, dtype, device, requires_grad):
 
 def _checked(value, dtype):
     """A number to fill with, if the dtype can hold it."""
-    value = _dtype.check_fits(value, dtype)
+    value = _dtype.check_fill(value, dtype)
     if type(value) is int:
         return _dtype.as_64_bits(value, dtype.category >= _dtype.FLOATING)
     return value

@@ -81,11 +81,10 @@ def _start_pool():
     global _pool
     if _pool is not None:  # another thread came first
         return
-    runs = "flambeau_pool_run", "flambeau_pool_run_in_order"
-    names = (*runs, "flambeau_pool_block", "flambeau_worker")
+    names = "flambeau_pool_run", "flambeau_pool_block", "flambeau_worker"
     addresses = _linked(threads.pool_ir(threads.system(), threads.machine()), names)
     found = threads.Pool(addresses)
-    found.entries = [(name, addresses[name]) for name in runs]
+    found.entries = [(names[0], addresses[names[0]])]
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
     _make_natively()

@@ -91,9 +91,9 @@ def _sort_apart(input, dim, descending, stable):
     otherwise=_sort_apart, gives="sort",
 )  # fmt: skip
 def sort(layout, dim, descending, stable):
+    dim, results = wrap_dim(dim, layout.ndim), _results(layout, layout.sizes)
     if layout.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    dim, results = wrap_dim(dim, layout.ndim), _results(layout, layout.sizes)
     n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
         return *idle(*results), None
@@ -299,7 +299,7 @@ def kthvalue(input, k, dim, keepdim):
 def _median(name, input, dim, keepdim, rule):
     dim = dimension(input, dim)
     _nonempty(name, input, dim)
-    check_dtype("median_cpu", input.dtype, d.bool_)
+    check_dtype("median_out", input.dtype, d.bool_)
     n = input.shape[dim] if input.ndim else 1
     result = _per_row("select_rows", input, dim, keepdim, (n - 1) // 2, rule)
     return getattr(return_types, name)(result)

@@ -212,7 +212,7 @@ class GraphAppendingTracer(TracerBase):
         self.scope = Scope("", None)
         self.module_stack = OrderedDict()
         self.node_name_to_scope = {}
-        _standing.begin(self)
+        answer_outside(self)
 
 
 class _Standing:
@@ -243,6 +243,11 @@ class _Everywhere(_Functions):
 
 
 _standing = _Standing()
+
+
+def answer_outside(tracer: TracerBase) -> None:
+    """Proxies of this tracer answer for functions outside of Tracer.trace, too."""
+    _standing.begin(tracer)
 
 
 def _users_trace():

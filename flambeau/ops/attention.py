@@ -212,7 +212,8 @@ def _mismatch(what, found):
 
 def _check_floating(dtype):
     if dtype.is_complex:
-        raise errors.not_implemented("softmax_lastdim_kernel_impl", dtype)
+        kernel = "bmm" if dtype is d.complex32 else "softmax_lastdim_kernel_impl"
+        raise errors.not_implemented(kernel, dtype)
     if not dtype.is_floating_point:
         raise RuntimeError(f"expected scalar type Float but found {dtype.scalar_name}")
 
@@ -420,6 +421,7 @@ def scaled_dot_product_attention(
     attn_mask: OptionalTensor = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
     enable_gqa: bool = False,
 ):

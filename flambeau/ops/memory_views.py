@@ -105,8 +105,6 @@ def view_as_complex(input):
             "view_as_complex is only supported for half, float and double tensors, but got a "
             "tensor of scalar type: " + input.dtype.scalar_name
         )
-    if input.dtype is d.float16:
-        raise NotImplementedError("\"view_as_complex\" not implemented for 'ComplexHalf'")
     if not input.ndim:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:

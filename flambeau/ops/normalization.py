@@ -10,6 +10,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import IntList, OptionalTensor, composite, template
 
 NN = "nn.functional"
@@ -136,6 +137,7 @@ def rms_norm(
     if dtype.is_floating_point and (weight is None or weight.dtype is dtype):
         eps = d.finfo(_accumulated(dtype)).eps if eps is None else float(eps)
         return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
+    refuse_complex32("rms_norm", input)
     return _mixed_rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -246,9 +248,10 @@ def functional_group_norm(
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
         )
-    values = shape[0] * (shape[1] // num_groups) * math.prod(shape[2:])
-    if values == 1:
-        sizes = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
+    # groups in the place of channels, the rest of these beside the images
+    rows = shape[0] * shape[1] // num_groups
+    if rows * math.prod(shape[2:]) == 1:
+        sizes = [rows, num_groups, *shape[2:]]
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {sizes}"
         )
@@ -349,10 +352,16 @@ def functional_batch_norm(
     """
     if training:
         shape = input.shape
-        if len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
+        if not shape:
+            raise IndexError("tuple index out of range")
+        if shape[0] * math.prod(shape[2:]) == 1:
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size {shape}"
             )
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     if momentum is None:
         _check_momentum("batch_norm", momentum)
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)

@@ -35,7 +35,7 @@ _ONE_BOOL = (
 
 def scaled(x, factor):
     """x * factor, without a trace of a factor that is 1 anyway."""
-    return x if isinstance(factor, int) and factor == 1 else x * factor
+    return x if isinstance(factor, (int, float)) and factor == 1 else x * factor
 
 
 # -- sums and products -----------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _no_integer_division(op, operands):
 
 @pointwise(
     dtype=promoted,
-    dtypes=_no_integer_division,
+    dtypes=every(_no_integer_division, refuses("addcdiv_cpu_out", "")),
     old_orders=(("input", "value", "tensor1", "tensor2"),),
     numbers=False,
     grad=dict(
@@ -195,6 +195,7 @@ def _lerp_dtypes(op, operands):
     dtype=same,
     dtypes=_lerp_dtypes,
     fits=True,
+    numbers_for=("weight",),
     node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
     exact_numbers=True,
     grad=dict(
@@ -223,6 +224,7 @@ def _check_mode(bound):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("div_cpu", ""),
     check=_check_mode,
     settled=True,
     aliases="divide true_divide",

@@ -14,7 +14,7 @@ from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar as m
 from flambeau.ops import einsum as einsum_notation
 from flambeau.ops.matrices import warn_once
-from flambeau.ops.support import group_of
+from flambeau.ops.support import group_of, refuse_complex32
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 _PLAIN = "function method out"
@@ -118,6 +118,8 @@ def dot(input, tensor):
 )
 def vdot(input, other):
     """Product of two vectors, the first conjugated."""
+    if input.ndim == other.ndim == 1:
+        refuse_complex32("vdot", input)
     return m.conj(input).dot(other)
 
 
@@ -233,7 +235,7 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
         _check_factor(value, name, input, vec1, vec2)
         if isinstance(value, bool) and any(t.dtype.category for t in (input, vec1, vec2)):
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    kinds = {"wide"} & {group_of(t) for t in (input, vec1, vec2)}
+    kinds = {"wide", "chalf"} & {group_of(t) for t in (input, vec1, vec2)}
     if kinds:
         raise errors.not_implemented("addr_cpu", vec1.dtype)
     common = d.promote_types(d.promote_types(input.dtype, vec1.dtype), vec2.dtype)
@@ -348,28 +350,40 @@ def inner(input, other):
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
+    if input.ndim == other.ndim == 1:
+        refuse_complex32("dot", input)
     return contract(input, other, [-1], [-1])
 
 
-@composite(variants="function out", bind=True)
+@composite(variants="function out", bind=True, python=True)
 def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
     """Sum of products over several dimensions of two tensors."""
     if hasattr(dims, "_layout"):
-        dims = dims.tolist()
+        dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
-    elif not isinstance(dims, (tuple, list)) or len(dims) != 2:
+    elif not isinstance(dims, (tuple, list)):
         raise RuntimeError(
             "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
             f"containing two lists, but got dims={dims}"
         )
-    left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
+    else:
+        left, right = dims
+        for name, given in (("dims_self", left), ("dims_other", right)):
+            if not isinstance(given, (tuple, list)):
+                raise TypeError(
+                    f"tensordot(): argument '{name}' (position {3 + (given is right)}) must be "
+                    f"tuple of ints, not {errors.kind_name(given)}"
+                )
+    left, right = map(list, dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
+    if a.ndim == b.ndim == len(left) == 1:
+        refuse_complex32("dot", a)
     found = contract(a, b, left, right)
     if out is None:
         return found
@@ -425,6 +439,10 @@ def chain_matmul(*matrices, out=None):
     )
     if len(matrices) == 1 and not hasattr(matrices[0], "_layout"):
         matrices = matrices[0]
+    if out is not None and not hasattr(out, "_layout"):
+        raise TypeError(
+            f"chain_matmul(): argument 'out' must be Tensor, not {errors.kind_name(out)}"
+        )
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for t in matrices:

@@ -4,6 +4,7 @@ All are put together from other ops, as in PyTorch, and differentiate by themsel
 """
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.ops.table import Scalar, composite, public
 
 NN = "nn.functional"
@@ -11,7 +12,7 @@ NN = "nn.functional"
 
 @composite(variants="", namespace=NN)
 def local_response_norm(
-    input, size: int, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
+    input, size: object, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
 ):
     """input divided by (k + alpha * mean square over `size` neighbouring channels) ** beta."""
     ndim = input.ndim
@@ -22,8 +23,16 @@ def local_response_norm(
         )
     if not input.numel():
         return input
+    if type(size) is not int:
+        raise TypeError(
+            "avg_pool2d(): argument 'kernel_size' must be tuple of ints, not "
+            f"{errors.kind_name(size)}"
+        )
     if size <= 0:
         raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
+    if input.dtype.is_complex:
+        kernel = "avg_pool2d" if ndim == 3 else "avg_pool3d_out_frame"
+        raise errors.not_implemented(kernel, input.dtype)
     squares = (input * input).unsqueeze(1)
     channels = input.shape[1]
     padding = [0] * (2 * (ndim - 2)) + [size // 2, (size - 1) // 2]
