@@ -50,10 +50,17 @@ def fits(g, code):
 
 
 def _block(squares, width, most, least):
-    """Squares of a block: whole vectors, equal blocks, enough of them for some threads."""
+    """Squares of a block: whole vectors, equal blocks, enough of them for some threads.
+
+    A few blocks are an even number, which two threads share alike.
+    """
     vectors = -(-squares // width)
     count = max(-(-vectors * width // most), min(least, vectors))
-    return cut(vectors, -(-vectors // count)) * width
+    each = cut(vectors, -(-vectors // count))
+    for less in range(max(2, each - 2), each + 1):
+        if -(-vectors // less) % 2 == 0 and -(-vectors // each) % 2 and vectors < 16 * each:
+            each = less
+    return each * width
 
 
 def square_plan(g, code, backward, biased):

@@ -292,6 +292,8 @@ def _blocked_groups(panels, strips, work, threads, held):
     columns = 1
     while rows * columns < min(wanted, 4) and columns * 8 <= strips:
         columns *= 2
+    if rows * columns == 1 and wanted > 0:  # few rows and columns, many steps
+        rows = min(2, panels)
     return rows, columns
 
 

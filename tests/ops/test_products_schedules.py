@@ -1,6 +1,7 @@
 """The schedules of products: every mode, strides, epilogues, threads, and narrower vectors."""
 
 import itertools
+import struct
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.codegen.descriptions import Product
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
 from flambeau.eager.plans import Plans
@@ -193,6 +195,7 @@ from flambeau.codegen import llvm_cpu
 host = llvm_cpu.host()
 host.target = dataclasses.replace(host.target, vector_bytes={size})
 import flambeau as torch
+from flambeau.codegen.descriptions import Product
 from flambeau.eager import gemm
 from flambeau.eager.products import PRODUCTS
 rng = np.random.default_rng(0)
@@ -217,3 +220,13 @@ def test_narrower_vectors(size):
         pytest.skip("the host is no wider")
     text = _NARROW.format(size=size)
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+@pytest.mark.parametrize("size", [(128, 9216, 128), (100, 12000, 64)])
+def test_few_results_of_many_products_are_shared_by_threads(monkeypatch, size):
+    forget_plans(monkeypatch)
+    m, k, n = size
+    multiply_into(torch.empty(m, n), torch.ones(m, k), torch.ones(n, k).t())
+    (plan,) = gemm.PLANS.values()
+    words = Product(*struct.unpack_from(f"{len(Product._fields)}q", plan.desc))
+    assert words.row_groups * words.column_groups >= 2

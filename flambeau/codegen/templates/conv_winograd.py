@@ -21,6 +21,15 @@ from flambeau.codegen.templates.conv_patches import Patches
 from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
 
 RUN = "pos length base h w y_base rows columns".split()
+LINE = 64  # bytes of a line of the cache
+AHEAD = 6  # channels: planes of an image lie too far apart for what the processor foresees
+
+
+def expect(fn, pointer, count, to_write=False):
+    """Ask for lines of memory that will be needed soon."""
+    facts = [fn.value(k, "i32") for k in (int(to_write), 3, 1)]
+    for k in range(count):
+        fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, "i8"), *facts)
 
 
 def spread_patch(d):
@@ -136,6 +145,7 @@ class Squares(Patches):
                     patch = []
                     for here, step in lines:
                         place = fn.gep(here, c * step, "i8")
+                        expect(fn, fn.gep(place, step * AHEAD, "i8"), 2 * w * self.item // LINE)
                         found = [
                             self.widened(
                                 fn,
@@ -283,6 +293,9 @@ class Winograd(Squares):
 
                     b = fn.if_else(biased != 0, given, lambda: fn.value(0, self.type))
                     b = fn.splat(b, w)
+                    for i in range(2):
+                        soon = fn.gep(there, (m + AHEAD) * y_m + y_h * i, "i8")
+                        expect(fn, soon, 2 * w * self.item // LINE, to_write=True)
                     line = fn.gep(here, m * pitch, "i8")
                     planes = [
                         fn.load(fn.gep(line, plane * f, "i8"), self.vector) for f in range(16)
