@@ -231,7 +231,7 @@ def __getattr__(name):
     elif name in ("save", "load"):
         value = getattr(_importlib.import_module("flambeau.serialization"), name)
     elif _methods.is_function(name):
-        value = _methods.function(name)
+        value = _methods.torch_function(name)
     elif name.startswith("_foreach_") and (found := _foreach.function(name)):
         value = found
     elif name.startswith("_check"):

@@ -88,22 +88,22 @@ class Composed(Storage):
     held: list
 
 
-def _nothing(pointer):
-    pass
+def nothing(pointer):
+    """What gives memory back that is not ours."""
 
 
 def composed(value):
     """A storage for a tensor whose elements a value made of other tensors holds."""
     self = object.__new__(Composed)
     self.pointer, self.nbytes, self.version = 0, 0, beginning.version
-    self.give, self.owner, self.held = _nothing, None, [value]
+    self.give, self.owner, self.held = nothing, None, [value]
     return self
 
 
 def new_storage(nbytes, device=cpu):
     """A fresh block of at least nbytes on a device."""
     self = object.__new__(Storage)
-    self.give = _nothing  # so that a failing allocation leaves nothing to free
+    self.give = nothing  # so that a failing allocation leaves nothing to free
     self.pointer, self.nbytes, self.version, self.owner = 0, nbytes, beginning.version, None
     pool = device.runtime.pool_for(nbytes)
     try:
@@ -170,7 +170,7 @@ def borrowed_storage(pointer, nbytes, owner):
     """Memory that belongs to somebody else, who is kept alive."""
     self = object.__new__(Storage)
     self.pointer, self.nbytes, self.version = pointer, nbytes, beginning.version
-    self.give, self.owner = _nothing, owner
+    self.give, self.owner = nothing, owner
     return self
 
 

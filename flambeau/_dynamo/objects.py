@@ -28,6 +28,7 @@ from flambeau._dynamo.varying import NumberValue
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import shown
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.registry import Registry, _Held, buffer_hooks, parameter_hooks
 
@@ -240,7 +241,7 @@ class Objects:
 
     def _class_attribute(self, cls, owner, name):
         """An attribute found on a class, for the class itself or for an instance of it."""
-        found = inspect.getattr_static(cls, name, None)
+        found = shown(inspect.getattr_static(cls, name, None))
         if found is None and not hasattr(cls, name):
             raise Break(f"the class {cls.__name__} has no attribute {name}")
         source = ("attr", self.guards.known(cls), name)

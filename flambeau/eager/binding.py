@@ -11,9 +11,11 @@ from flambeau._dtype import dtype as DType
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.arguments import fits, is_int, number, taken, wrong
+from flambeau.errors import kind_name
 from flambeau.ops.table import REQUIRED
 
 NUMBERS = (bool, int, float, complex)
+_REDUCTIONS = ("none", "mean", "sum", "batchmean")
 KEYWORDS = {
     "axis": "dim",
     "keepdims": "keepdim",
@@ -41,6 +43,12 @@ def bind(op, args, kwargs):
             args, kwargs = _reordered(op, order, dict(zip(order, args)), kwargs)
     if len(args) > len(params) or op.options.get("varargs"):
         args = pack_rest(op, args)
+    if len(args) > 1 and op.options.get("strictly_alone", 0) in kwargs:
+        raise TypeError(
+            f"{op.name}() received an invalid combination of arguments - got (Tensor, "
+            f"{', '.join(kind_name(a) for a in args[1:])}, "
+            f"{', '.join(f'{n}={kind_name(v)}' for n, v in kwargs.items())})"
+        )
     for p, value in zip(params, args):
         if p.keyword_only:
             positional = sum(not q.keyword_only for q in params)
@@ -69,18 +77,31 @@ def bind(op, args, kwargs):
                         f"{op.name}() missing {len(missing)} required positional arguments: {text}"
                     )
                 bound[p.name] = p.default
+    if "reduction" in bound:
+        _look_at_reduction(op, bound)
     # PyTorch's functions in Python hand everything on by position; tensors mostly come so, too
     all_places = op.name.startswith("functional_") or op.name == "pad"
-    return {
-        p.name: _normal(
-            op,
-            p,
-            bound[p.name],
-            k,
-            k + 1 if all_places or k < len(args) or p.kind == "optional" else 0,
-        )
-        for k, p in enumerate(params)
-    }
+    found, overflow = {}, None
+    for k, p in enumerate(params):
+        position = k + 1 if all_places or k < len(args) or p.kind == "optional" else 0
+        try:
+            found[p.name] = _normal(op, p, bound[p.name], k, position)
+        except (ValueError, OverflowError) as error:  # a number too large: found after wrong types
+            overflow = overflow or error
+    if overflow is not None:
+        raise overflow
+    return found
+
+
+def _look_at_reduction(op, bound):
+    """PyTorch reads it in Python, before all else, or not at all beside an old argument."""
+    if bound.get("size_average") is not None or bound.get("reduce") is not None:
+        bound["reduction"] = "mean"
+    elif any(p.name == "reduction" and p.wants == "str" for p in op.params):
+        value = bound["reduction"]
+        wrong = op.options.get("python") is False and value not in _REDUCTIONS
+        if wrong or not isinstance(value, str):
+            raise ValueError(f"{value} is not a valid value for reduction")
 
 
 def _is_old(op, order, args):
@@ -128,6 +149,9 @@ _has_warned = False
 
 def is_python(op):
     """Does PyTorch have this function in Python? Then its own checks come before the parser's."""
+    told = op.options.get("python")
+    if told is not None:
+        return told
     return op.kind == "composite" and not op.variants and op.namespaces == ("nn.functional",)
 
 
@@ -135,14 +159,8 @@ def own_complaint(op, args, kwargs):
     """What the body of a row says about arguments that the parser has refused; None if nothing."""
     try:
         op.body(*args, **kwargs)
-    except (ValueError, AssertionError) as complaint:
-        return complaint
-    except (RuntimeError, NotImplementedError) as complaint:
-        # said by the body itself, not by an op that it calls, which looks at types first
-        last = complaint.__traceback__
-        while last is not None and last.tb_next is not None:
-            last = last.tb_next
-        return complaint if last is not None and last.tb_frame.f_code is op.body.__code__ else None
+    except (ValueError, AssertionError, RuntimeError, LookupError, ZeroDivisionError) as complaint:
+        return complaint  # also of an op that it calls: what that was given is of the right types
     except Exception:  # what comes of a wrong type further on is not the row's own check
         return None
     return None
@@ -150,7 +168,9 @@ def own_complaint(op, args, kwargs):
 
 def judged(op, error, values):
     """What to raise where a call with these arguments failed: the parser's complaint is first."""
-    if isinstance(error, (ValueError, AssertionError)) and is_python(op):
+    if op.options.get("python") or (
+        isinstance(error, (ValueError, AssertionError)) and is_python(op)
+    ):
         return error
     try:
         for k, p in enumerate(op.params):
@@ -170,6 +190,12 @@ def pack_rest(op, args):
             f"{op.name}() takes {len(op.params)} positional arguments but {len(args)} were given"
         )
     k = [p.name for p in op.params].index(name)
+    if op.options.get("listed"):  # a function, not a method
+        if len(args) > k + 1:
+            raise TypeError(
+                f"{op.name}() takes {k + 1} positional arguments but {len(args)} were given"
+            )
+        return args
     if len(args) > k + 1 or (len(args) == k + 1 and _begins(op, op.params[k], args[k])):
         return (*args[:k], tuple(args[k:]))
     return ((),) if k == 0 and not args else args
@@ -231,8 +257,6 @@ def _wanted(op, p, value, position):
     if value is None and p.may_be_none:
         return None
     if not fits(p.wants, value):
-        if p.name == "reduction" and p.wants == "str":
-            raise ValueError(f"{value} is not a valid value for reduction")
         raise type_error(op, p.name, position, value, p.wants)
     value = taken(op.name, p.name, p.wants, value)
     return float(value) if p.kind == "float" else value

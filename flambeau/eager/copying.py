@@ -200,7 +200,7 @@ def copy_(input, src, non_blocking=False):
         _check_broadcast(source_layout.shape, target_layout.shape)
     elsewhere = src._offset != input._offset or not same_layout(source_layout, target_layout)
     if src._storage.pointer == input._storage.pointer and not elsewhere:
-        if not (input._requires_grad or src._requires_grad):
+        if not ((input._requires_grad or src._requires_grad) and modes.grad):
             input._storage.version += 1
             return input
     elif src._storage.pointer == input._storage.pointer:

@@ -113,6 +113,7 @@ def binomial(count, prob, generator):
         raise RuntimeError(
             f"Found dtype {prob.dtype.scalar_name} but expected {count.dtype.scalar_name}"
         )
+    broadcast_shape(count.shape, prob.shape)
     if count.device.runtime.computes:
         require(count.dtype, PLAIN, "binomial_cpu")
     if count.device.type == "cuda":

@@ -186,6 +186,8 @@ def embedding_renorm(table, indices, max_norm, norm_type):
         return table
     shape = list(table.shape)
     plain = views.detached(table)
+    if table.dtype.category < d.FLOATING:
+        plain.norm(norm_type)  # which says no
     used = indices.reshape(-1).unique()
     for index in (used[0].item(), used[-1].item()):
         if not 0 <= index < shape[0]:

@@ -15,7 +15,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager.binding import bind, judged
 from flambeau.eager.formula import recorder
 from flambeau.eager.fragments import allocated, compile_text, indented
-from flambeau.ops.table import REQUIRED
+from flambeau.ops.table import MISSING, REQUIRED
 
 _PLAIN = {
     "tensor": "isinstance({n}, Tensor)",
@@ -34,9 +34,10 @@ _TYPED = {
     "float": "type({n}) is float",
     "Scalar": "type({n}) in NUMBERS",
     "str": "type({n}) is str",
-    "dtype": "type({n}) is dtype",
-    "memory_format": "type({n}) is memory_format",
-    "layout": "type({n}) is layout_name",
+    # parameters are called like the classes, so the text knows these by other names
+    "dtype": "type({n}) is a_dtype",
+    "memory_format": "type({n}) is a_memory_format",
+    "layout": "type({n}) is a_layout",
 }
 WHOLE = ("int", "ints", "int list", "ints or str", "sizes")
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -66,9 +67,10 @@ def _space(op, run, general):
     return {
         "Tensor": Tensor,
         "NUMBERS": _NUMBERS,
-        "dtype": dtype,
-        "memory_format": memory_format,
-        "layout_name": layout,
+        "NOTHING": MISSING,
+        "a_dtype": dtype,
+        "a_memory_format": memory_format,
+        "a_layout": layout,
         "modes": modes,
         "run": run,
         "general": general,
@@ -114,6 +116,7 @@ def _list_function(op, run, general):
         "        return out0\n"
         "    except AttributeError:  # not all of them are tensors\n"
         f"        return general({first}, {others})\n"
+        f"    except Exception as error:\n        raise judged(error, {_by_name(op)})\n"
     )
     space = {**_space(op, run, general), "plans": getattr(run, "plans", None)}
     return compile_text(text, space, f"{op.name} front")[op.name]
@@ -149,12 +152,13 @@ def kernel_unless_recorded(run):
 
 
 def _plain_text(op):
-    parts, starred = [], False
+    parts, starred, alone = [], False, "strictly_alone" in op.options
     for p in op.params:
-        if p.keyword_only and not starred:
-            parts.append("*rest" if op.options.get("old_orders") else "*")
+        if (p.keyword_only or (alone and parts)) and not starred:
+            parts.append("*rest" if alone or op.options.get("old_orders") else "*")
             starred = True
-        parts.append(f"{_written(p)}=_d_{p.name}")
+        missing = alone and p.name == op.options["strictly_alone"]
+        parts.append(f"{_written(p)}={'NOTHING' if missing else '_d_' + p.name}")
         if _written(p) != p.name:  # by its true name it is one of kwargs
             parts.append("/")
     parts += ["out=None"] if starred else ["*", "out=None"]
@@ -163,16 +167,29 @@ def _plain_text(op):
     needed, named = [], list(op.params)
     while named and named[0].default is REQUIRED and not named[0].keyword_only:
         needed.append(f"*needed({_written(named.pop(0))})")
-    given = "".join(f"('{p.name}', {_written(p)}, _d_{p.name}), " for p in named)
-    more = "*rest, " if op.options.get("old_orders") else ""
+    defaults = ["NOTHING" if alone and p.keyword_only else f"_d_{p.name}" for p in named]
+    given = "".join(f"('{p.name}', {_written(p)}, {d}), " for p, d in zip(named, defaults))
+    more = "*rest, " if alone or op.options.get("old_orders") else ""
     return (
         f"def {op.name}({', '.join(parts)}, **kwargs):\n"
+        f"{_unpacked(op) if alone else ''}"
         f"    if kwargs{more and ' or rest'} or out is not None or not ({conditions}):\n"
         f"        given = {{n: v for n, v, d in ({given}) if v is not d}}\n"
         "        if out is not None:\n"
         "            given['out'] = out\n"
         f"        return general({''.join(n + ', ' for n in needed)}{more}**given, **kwargs)\n"
     )
+
+
+def _unpacked(op):
+    """Lines that name what came by position, unless something is given that forbids it."""
+    alone = op.options["strictly_alone"]
+    text = f"    if {alone} is NOTHING:\n        {alone} = _d_{alone}\n        if rest:\n"
+    names = [q.name for q in op.params[1:] if not q.keyword_only]
+    for k in range(1, len(names) + 1):
+        text += f"            if len(rest) == {k}:\n"
+        text += f"                {', '.join(names[:k])}, = rest\n                rest = ()\n"
+    return text
 
 
 def _condition(p):
@@ -186,9 +203,10 @@ def _condition(p):
 def _packing_text(op):
     """f(input, 1, 2) and f(input, (1, 2)): the rest becomes a tuple."""
     first, rest = (p.name for p in op.params)
+    listed = " or type(args[0]) is int" if op.options.get("listed") else ""
     return (
         f"def {op.name}({first}, *args, **kwargs):\n"
-        f"    if kwargs or not args or not isinstance({first}, Tensor):\n"
+        f"    if kwargs or not args or not isinstance({first}, Tensor){listed}:\n"
         f"        return general({first}, *args, **kwargs)\n"
         f"    {rest} = args[0] if type(args[0]) is tuple and len(args) == 1 else args\n"
         f"    if not {rest} or not _integers({rest}):\n"
@@ -199,7 +217,6 @@ def _packing_text(op):
 def _call_text(op, recording):
     names = [_written(p) for p in op.params]
     arguments = ", ".join(names)
-    by_name = "{" + ", ".join(f"'{p.name}': {n}" for p, n in zip(op.params, names)) + "}"
     if not recording:  # the body of a composite, which has its own keyword-only parameters
         arguments = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in op.params)
     text = f"result = run({arguments})\n"
@@ -214,7 +231,12 @@ def _call_text(op, recording):
         text += f"if ({needs}) and modes.grad:\n"
         outs = "(result,) if isinstance(result, Tensor) else result"
         text += f"    record({outs}, {arguments})\n"
-    return _judged_text(op, text + "return result\n", by_name)
+    return _judged_text(op, text + "return result\n", _by_name(op))
+
+
+def _by_name(op):
+    """The arguments of a row by their names, in the text of a front."""
+    return "{" + ", ".join(f"'{p.name}': {_written(p)}" for p in op.params) + "}"
 
 
 def _judged_text(op, text, by_name):

@@ -41,7 +41,7 @@ def _outside(input, dim, index, *rest):
 def gather(input, dim, index, sparse_grad):
     dim, fitted = check.gather(input, dim, index), layout64(index)
     to = dense_layout(index.shape, input.dtype, input.device)
-    if without_memory(input, index):
+    if without_memory(input, index) or not index.numel:
         return *idle(to), fitted
     if index.numel:
         refuse_complex32("scatter_gather_tensor_cpu", input)
@@ -90,9 +90,11 @@ def scatter_along(mode, target, dim, index, src):
 
 @writer("scatter")
 def scatter(target, dim, index, src, value, reduce):
-    if src is None and value is None:
+    if (src is None) == (value is None):
+        more = ", Tensor, value=Number" if src is not None else ""
         raise TypeError(
-            "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor)"
+            "scatter() received an invalid combination of arguments - got (Tensor, int, Tensor"
+            f"{more})"
         )
     layout = target._layout
     wrap_dim(dim, layout.ndim)

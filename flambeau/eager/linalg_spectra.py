@@ -19,6 +19,7 @@ from flambeau.eager.linalg_factors import (
     library_for,
     unit_columns,
 )
+from flambeau.eager.linalg_rotations import rotated_eigh, rotated_svd
 from flambeau.ops import linalg_checks as check
 from flambeau.runtime import lapack
 
@@ -44,6 +45,12 @@ def _computed(function, A, options, *results):
 
 def _is_finite(t):
     return t.isfinite().all().item()
+
+
+def _set_apart(A):
+    """(which matrices are not finite, all matrices with zeros in place of these)."""
+    bad = ~A.isfinite().flatten(-2).all(-1)
+    return bad, A.masked_fill(bad[..., None, None], 0)
 
 
 _NO_CONVERGENCE = (
@@ -89,6 +96,10 @@ def svd(A, full_matrices, compute_uv, driver):
         found = own.svd(A, full_matrices, compute_uv, driver)
         if found is not None:
             return found if compute_uv else (_nothing(A), found[1], _nothing(A))
+    rotated = rotated_svd(A, compute_uv) if m == n or not full_matrices else None
+    if rotated is not None:
+        S, U, Vh = rotated
+        return (U, S, Vh) if compute_uv else (_nothing(A), S, _nothing(A))
     if not _is_finite(A):  # some versions of LAPACK would never come back
         return _svd_of_infinities(A, shapes, compute_uv)
     left, right = (empty_columns, shapes[0], A.dtype), (empty_columns, shapes[2], A.dtype)
@@ -107,9 +118,11 @@ def _svd_of_infinities(A, shapes, compute_uv):
         raise check.LinAlgError(_NOT_FINITE)
     if compute_uv and shapes[1][-1] > 1:
         raise check.LinAlgError(_NO_CONVERGENCE)
-    S = fill_into(empty_tensor(Size(shapes[1]), A.dtype.to_real(), A.device), float("nan"))
     if not compute_uv:
+        bad, rest = _set_apart(A)
+        S = svd(rest, True, False, None)[1].masked_fill_(bad[..., None], float("nan"))
         return _nothing(A), S, _nothing(A)
+    S = fill_into(empty_tensor(Size(shapes[1]), A.dtype.to_real(), A.device), float("nan"))
     U, Vh = (unit_columns(shapes[i], A.dtype, A.device) for i in (0, 2))
     return U, S, Vh
 
@@ -142,12 +155,15 @@ def eigh(A, UPLO, compute_v):
         return found[0], found[1] if compute_v else _nothing(A)
     if own is not None:
         raise check.LinAlgError(_NO_VALUES)
+    rotated = rotated_eigh(A, triangle == "L", compute_v)
+    if rotated is not None:
+        return rotated[0], rotated[1] if compute_v else _nothing(A)
     if not _is_finite(A):
-        values = fill_into(empty_tensor(A.shape[:-1], real, A.device), float("nan"))
-        if not compute_v:
-            return values, _nothing(A)
-        vectors = empty_columns(A.shape, A.dtype, A.device)
-        return values, fill_into(vectors, float("nan"))
+        bad, rest = _set_apart(A)
+        values, vectors = eigh(rest, UPLO, compute_v)
+        if compute_v:
+            vectors.masked_fill_(bad[..., None, None], float("nan"))
+        return values.masked_fill_(bad[..., None], float("nan")), vectors
     wanted = (empty_columns, A.shape, A.dtype) if compute_v else None
     found = _computed(lapack.eigh, A, (triangle,), (empty_tensor, A.shape[:-1], real), wanted)
     if found is None:
@@ -167,9 +183,9 @@ def eig(input, compute_v, name):
         return values, empty_columns(input.shape, dtype, input.device)
     if not _is_finite(input):
         if not compute_v:
-            whole = input.isfinite().flatten(-2).all(-1)[..., None]
-            found, _ = eig(input.masked_fill(~whole[..., None], 0), False, name)
-            return found.masked_fill(~whole, complex("nan+nanj")), found.new_empty(0)
+            bad, rest = _set_apart(input)
+            found, _ = eig(rest, False, name)
+            return found.masked_fill(bad[..., None], complex("nan+nanj")), found.new_empty(0)
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     own = library_for(input)
     found = own.eig(input, compute_v) if own is not None else None

@@ -16,6 +16,7 @@ from flambeau.eager.method_forms import method_form
 from flambeau.eager.pointwise import pointwise_function, pointwise_inplace, pointwise_operator
 from flambeau.eager.reducing import reduction_function
 from flambeau.eager.stub_signatures import sign
+from flambeau.eager.torch_forms import torch_form
 from flambeau.eager.viewing import view_function, view_inplace
 from flambeau.interposing import offer
 from flambeau.ops.table import TABLE, bind_public
@@ -31,15 +32,33 @@ def function(name):
         if name.endswith("_copy") and name not in TABLE:
             return _keep(name, _view_copy(name))
         op = TABLE[_aliases.get(name, name)]
-        if op.kind == "pointwise":
-            found = pointwise_function(op)
-        elif op.kind == "view":
-            found = view_function(op)
-        elif op.kind == "reduction":
-            found = reduction_function(op)
-        else:
-            found = row_function(op)
-        _keep(name, found)
+        found = _keep(name, _built(op))
+        if (
+            torch_form(op) is not op
+        ):  # torch.<name> is another function: where pickles find this one
+            if "functional_only" in op.options:
+                found.__module__ = "flambeau.nn.functional"
+            else:
+                found.__qualname__ = f"Tensor.{name}"
+    return found
+
+
+def _built(op):
+    if op.kind == "pointwise":
+        return pointwise_function(op)
+    if op.kind == "view":
+        return view_function(op)
+    return reduction_function(op) if op.kind == "reduction" else row_function(op)
+
+
+def torch_function(name):
+    """The function of a row that is called torch.<name>; some take less than others of the row."""
+    row = TABLE.get(_aliases.get(name, name))
+    form = torch_form(row) if row is not None else row
+    if form is row:
+        return function(name)
+    found = sign(_built(form), name)
+    offer(found, key=name)
     return found
 
 
@@ -117,8 +136,10 @@ def public_names():
 
 def _method(name):
     """The method of Tensor of a row (or of an alias of one)."""
-    found = method_form(function(name), TABLE[_aliases.get(name, name)])
-    return found if found is function(name) else sign(found, name, method=True)
+    op = TABLE[_aliases.get(name, name)]
+    base = torch_function(name) if "alone_with" in op.options else function(name)
+    found = method_form(base, op)
+    return found if found is base else sign(found, name, method=True)
 
 
 def inplace_function(name):

@@ -114,6 +114,8 @@ def _check(input, weight, bias, running_mean, running_var, training):
         elif t.numel != features:
             raise RuntimeError(f"{name} should contain {features} elements not {t.numel}")
         elif name in named and t.ndim > 1:
+            if not input.dtype.is_floating_point:
+                raise errors.not_implemented("batch_norm", input.dtype)
             raise RuntimeError(f"TensorAccessor expected 1 dims but tensor has {t.ndim}")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")

@@ -88,7 +88,7 @@ class Overloads:
             if complain:
                 raise TypeError(_too_many(self.name, signature, len(args)))
             return None
-        bound, used = {}, 0
+        bound, used, given = {}, 0, []
         for k, p in enumerate(signature.parameters):
             if k < len(args):
                 value, position = args[k], k + 1
@@ -109,11 +109,14 @@ class Overloads:
                 if complain:
                     raise TypeError(wrong(self.name, p.name, position, p.kind, value))
                 return None
-            bound[p.name] = taken(self.name, p.name, p.kind, value)
+            bound[p.name] = value
+            given.append(p)
         if used < len(kwargs):
             if complain:
                 raise TypeError(_leftover(self.name, signature, len(args), kwargs))
             return None
+        for p in given:  # numbers that are too large are found after wrong types
+            bound[p.name] = taken(self.name, p.name, p.kind, bound[p.name])
         return bound
 
 

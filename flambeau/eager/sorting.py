@@ -91,9 +91,9 @@ def _sort_apart(input, dim, descending, stable):
     otherwise=_sort_apart, gives="sort",
 )  # fmt: skip
 def sort(layout, dim, descending, stable):
+    dim, results = wrap_dim(dim, layout.ndim), _results(layout, layout.sizes)
     if layout.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
-    dim, results = wrap_dim(dim, layout.ndim), _results(layout, layout.sizes)
     n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
         return *idle(*results), None

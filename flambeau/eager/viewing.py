@@ -169,7 +169,10 @@ def _function_text(op):
         arguments = f"({''.join(n + ', ' for n in names)})"
     multi = op.options.get("multi")
     first = "parts" if multi else "layout"
-    text = f"def {op.name}({signature}):\n    try:\n"
+    text = f"def {op.name}({signature}):\n"
+    if op.options.get("listed"):
+        text += "    if args and type(args[0]) is int:\n        slow(input, args, kwargs)\n"
+    text += "    try:\n"
     if "natively" in op.options:
         given, some = ("args", "args and ") if op.options.get("varargs") else (", ".join(names), "")
         if "turning" in op.options:

@@ -261,7 +261,7 @@ def scaled_dot_product_attention(
     enable_gqa=False,
 ):  # fmt: skip
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
 
 

@@ -11,7 +11,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import promoted, same
-from flambeau.ops.support import INTEGRAL, refuses
+from flambeau.ops.support import INTEGRAL, group_of, refuses
 from flambeau.ops.table import Scalar, composite, pointwise
 
 NN = "nn.functional"
@@ -246,6 +246,8 @@ _LARGEST = {
 
 
 def _check_lambda(bound):
+    if group_of(bound["input"]) not in ("half", "float"):
+        raise errors.not_implemented("softshrink_check", bound["input"].dtype)
     if not 0 <= bound["lambd"] < float("inf"):
         dtype = bound["input"].dtype
         raise RuntimeError(
@@ -493,7 +495,7 @@ def tanhshrink(input):
 # -- with more than one input ----------------------------------------------------------------------
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def glu(input, dim: int = -1):
     """The first half along dim times the sigmoid of the second."""
     if input.ndim == 0:

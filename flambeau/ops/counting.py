@@ -179,6 +179,7 @@ def _bounds(input, low, high):
 def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     """How many elements fall into each of equal bins between min and max; others do not count."""
     input = input.detach()
+    check_bins(bins)
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
     if input.dtype.is_complex and min == max:
@@ -186,8 +187,6 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     refuse_complex32("linspace_cpu", input)
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogram_cpu", input.dtype)
-    if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if not input.device.runtime.computes:
         return input.new_zeros((bins,))
     low, high = _bounds(input, min, max)
@@ -217,9 +216,27 @@ def collected(place, inside, weight, bins, like):
     return bincount(place, weight, minlength=bins).to(like.dtype)
 
 
-def _check_histogram(input, weight):
-    if not input.dtype.is_floating_point:
+def check_range(name, bins, range):
+    """Does a signature take these? A range goes with a number of bins, and is a list."""
+    if range is not None and (not isinstance(range, (tuple, list)) or hasattr(bins, "_layout")):
+        kinds = errors.kind_name(bins), errors.kind_name(range)
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (Tensor, {kinds[0]}, "
+            f"range={kinds[1]})"
+        )
+
+
+def check_counted(input):
+    if input.dtype not in (d.float32, d.float64):
         raise errors.not_implemented("histogramdd", input.dtype)
+
+
+def _check_histogram(input, bins, weight):
+    if type(bins) is int:
+        check_bins(bins)
+    elif hasattr(bins, "_layout"):
+        _check_edges(bins, input, 0)
+    check_counted(input)
     if weight is not None:
         if weight.numel() != input.numel():
             raise RuntimeError(
@@ -234,6 +251,20 @@ def _check_histogram(input, weight):
             )
 
 
+def _check_edges(edges, input, k):
+    if edges.dtype is not input.dtype:
+        raise RuntimeError(
+            "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
+            f"got input with dtype {input.dtype.cpp_name} and bins for dimension {k} with "
+            f"dtype {edges.dtype.cpp_name}"
+        )
+
+
+def check_bins(bins, k=0):
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {k}")
+
+
 def wrong_range(n, range):
     return RuntimeError(
         f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, "
@@ -244,15 +275,9 @@ def wrong_range(n, range):
 def bin_edges(input, bins, range, k=0):
     """The edges of the bins along dimension k: given, or evenly spread."""
     if hasattr(bins, "_layout"):
-        if bins.dtype is not input.dtype:
-            raise RuntimeError(
-                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
-                f"got input with dtype {input.dtype.cpp_name} and bins for dimension {k} with "
-                f"dtype {bins.dtype.cpp_name}"
-            )
+        _check_edges(bins, input, k)
         return bins
-    if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {k}")
+    check_bins(bins, k)
     if range is None:
         if not input.numel():
             low, high = 0.0, 1.0
@@ -287,8 +312,9 @@ def histogram(
     density: bool = False,
 ):
     """Counts (or sums of weights) by bin, and the edges of the bins."""
+    check_range("histogram", bins, range)
     input = input.detach()
-    _check_histogram(input, weight)
+    _check_histogram(input, bins, weight)
     edges = bin_edges(input, bins, range)
     count = edges.numel() - 1
     x = input.flatten()

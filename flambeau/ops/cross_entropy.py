@@ -132,7 +132,8 @@ def _check_reduction(reduction):
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-@composite(variants="", namespace="nn.functional")
+# All but the choice of a reduction is in C++ there: the parser's complaints come first.
+@composite(variants="", namespace="nn.functional", python=False)
 def nll_loss(
     input,
     target,
@@ -156,16 +157,20 @@ def _check_constant(input, weight):
 
 
 def _pick(input, target, weight, ignore_index, reduction):
-    _check_constant(input, weight)
     if input.ndim == 2 and target.ndim:
+        _check_constant(input, weight)
         return _nll_loss(input, target, weight, ignore_index, reduction)[0]
     if input.ndim < 2:
         if not input.ndim:
             raise ValueError("Expected 1 or more dimensions (got 0)")
-        if target.ndim > 1 or target.numel() != 1:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if target.numel() != 1:
+            _check_classes(target)
             raise ValueError(
                 f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}"
             )
+        _check_constant(input, weight)
         one, classes = input.unsqueeze(0), target.reshape(1)
         found = _nll_loss(one, classes, weight, ignore_index, reduction)[0]
         return found.squeeze(0) if reduction == "none" and not target.ndim else found
@@ -174,6 +179,7 @@ def _pick(input, target, weight, ignore_index, reduction):
             f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
             f"({target.shape[0] if target.ndim else 0})."
         )
+    _check_constant(input, weight)
     if input.ndim != 4 and target.shape[1:] != input.shape[2:]:
         wanted = [input.shape[0], *input.shape[2:]]
         raise RuntimeError(f"Expected target size {wanted}, got {list(target.shape)}")
@@ -182,7 +188,7 @@ def _pick(input, target, weight, ignore_index, reduction):
     return found.view(target.shape) if reduction == "none" and input.ndim != 4 else found
 
 
-@composite(variants="", namespace="nn.functional")
+@composite(variants="", namespace="nn.functional", python=False)
 def cross_entropy(
     input,
     target,
@@ -276,17 +282,26 @@ def _smoothed(input, target, weight, ignore_index, reduction, label_smoothing):
     return picked * (1 - label_smoothing) + spread * (label_smoothing / input.shape[dim])
 
 
+def _check_classes(target):
+    if target.dtype not in (int64, uint8):
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}"
+        )
+
+
 def check_layouts(name, input, target, weight):
     """Complain about layouts that do not fit together."""
     classes = input.sizes[1]
+    if name != "nll_loss" and not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_softmax_lastdim_kernel_impl", input.dtype)
     if input.ndim == 2:
-        if target.ndim > 1:
-            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if input.sizes[0] != target.sizes[0]:
             raise ValueError(
                 f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
                 f"({target.shape[0]})."
             )
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         if weight is not None and weight.shape != (classes,):
             raise RuntimeError(
                 f"weight tensor should be defined either for all {classes} classes or no classes "
@@ -304,16 +319,10 @@ def check_layouts(name, input, target, weight):
             )
         if weight is not None and weight.numel != classes:
             raise RuntimeError("weight tensor should be defined either for all or no classes")
-    kernel = "log_softmax_lastdim_kernel_impl"
-    if name == "nll_loss":
+    _check_classes(target)
+    if not input.dtype.is_floating_point:
         kernel = "nll_loss_out_frame" if input.ndim == 2 else "nll_loss2d_forward_out_frame"
-    known = target.dtype in (int64, uint8)
-    if not input.dtype.is_floating_point and (known or name != "nll_loss"):
         raise errors.not_implemented(kernel, input.dtype)
-    if not known:
-        raise RuntimeError(
-            f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}"
-        )
     if weight is not None and weight.dtype is not input.dtype:
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_name} but found {weight.dtype.scalar_name}"

@@ -125,7 +125,7 @@ def _euclid(g, x1, x2, distance):
     return x1 * share.sum(-1, keepdim=True) - share.matmul(x2)
 
 
-@composite(variants="function")
+@composite(variants="function", python=True)
 def cdist(
     x1,
     x2,
@@ -138,9 +138,13 @@ def cdist(
         p: the exponent of the norm, 0 to infinity; 0 counts coordinates that differ.
         compute_mode: whether Euclidean distances may come from a matrix product.
     """
-    p = _order(p, x1)
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for k, (t, name) in enumerate(((x1, "x1"), (x2, "x2")), 1):
+        if not hasattr(t, "_layout"):
+            kind = errors.kind_name(t)
+            raise TypeError(f"cdist(): argument '{name}' (position {k}) must be Tensor, not {kind}")
+    p = _order(p, x1)
     for t, name in ((x1, "X1"), (x2, "X2")):
         if t.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {t.ndim}D")
@@ -158,6 +162,8 @@ def cdist(
     if x1.device is not x2.device:
         raise errors.different_devices(x1.device, x2.device)
     if x1.dtype is not x2.dtype:
+        if group_of(x1) == "half":
+            raise errors.not_implemented("cdist", x1.dtype)
         raise RuntimeError(
             f"expected scalar type {x1.dtype.scalar_name} but found {x2.dtype.scalar_name}"
         )

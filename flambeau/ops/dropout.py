@@ -140,27 +140,29 @@ def _apply(row, input, p, training, inplace):
 
 
 @composite(namespace=NN, variants="")
-def functional_dropout(input, p: object = 0.5, training: bool = True, inplace: bool = False):
+def functional_dropout(input, p: object = 0.5, training: bool = True, inplace: object = False):
     """Zeros with probability p, the rest scaled by 1 / (1 - p); input itself unless training."""
     return _apply("dropout", input, p, training, inplace)
 
 
 @composite(namespace=NN, variants="")
-def functional_alpha_dropout(input, p: object = 0.5, training: bool = False, inplace: bool = False):
+def functional_alpha_dropout(
+    input, p: object = 0.5, training: bool = False, inplace: object = False
+):
     """Dropout that keeps the mean and the variance of SELU's outputs."""
     return _apply("alpha_dropout", input, p, training, inplace)
 
 
 @composite(namespace=NN, variants="")
 def functional_feature_alpha_dropout(
-    input, p: object = 0.5, training: bool = False, inplace: bool = False
+    input, p: object = 0.5, training: bool = False, inplace: object = False
 ):
     """Like alpha_dropout, for whole channels (dimension 1) at a time."""
     return _apply("feature_alpha_dropout", input, p, training, inplace)
 
 
 @composite(namespace=NN, variants="")
-def dropout1d(input, p: object = 0.5, training: bool = True, inplace: bool = False):
+def dropout1d(input, p: object = 0.5, training: bool = True, inplace: object = False):
     """Dropout of whole channels of (N, C, L) or (C, L)."""
     _check_probability(p)
     if input.ndim not in (2, 3):
@@ -173,7 +175,7 @@ def dropout1d(input, p: object = 0.5, training: bool = True, inplace: bool = Fal
 
 
 @composite(namespace=NN, variants="")
-def dropout2d(input, p: object = 0.5, training: bool = True, inplace: bool = False):
+def dropout2d(input, p: object = 0.5, training: bool = True, inplace: object = False):
     """Dropout of whole channels of (N, C, H, W)."""
     _check_probability(p)
     if input.ndim not in (3, 4):
@@ -191,7 +193,7 @@ def dropout2d(input, p: object = 0.5, training: bool = True, inplace: bool = Fal
 
 
 @composite(namespace=NN, variants="")
-def dropout3d(input, p: object = 0.5, training: bool = True, inplace: bool = False):
+def dropout3d(input, p: object = 0.5, training: bool = True, inplace: object = False):
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     _check_probability(p)
     if input.ndim not in (4, 5):
@@ -226,7 +228,7 @@ def functional_rrelu(
     lower: float = 1 / 8,
     upper: float = 1 / 3,
     training: bool = False,
-    inplace: bool = False,
+    inplace: object = False,
 ):
     """leaky_relu with a slope drawn between lower and upper (their mean when not training)."""
     if inplace:

@@ -63,16 +63,21 @@ def _fft_c2r(input, dims: object, scale: object, n: object):
 
 def _floating(input, name, real=False):
     """The input as floating point numbers of a kind there are kernels for."""
-    if real and input.dtype.is_complex:
-        kind = "real" if name in ("rfft", "ihfft") else "real-valued"
-        raise RuntimeError(
-            f"{name} expects a {kind} input tensor, but got {input.dtype.scalar_name}"
-        )
+    if real:
+        _check_real(input, name)
     if input.dtype.category < d.FLOATING:
         input = input.to(d.default_dtype())
     if input.dtype in (d.float16, d.bfloat16):
         raise RuntimeError(f"Unsupported dtype {input.dtype.scalar_name}")
     return input
+
+
+def _check_real(input, name):
+    if input.dtype.is_complex:
+        kind = "real" if name in ("rfft", "ihfft") else "real-valued"
+        raise RuntimeError(
+            f"{name} expects a {kind} input tensor, but got {input.dtype.scalar_name}"
+        )
 
 
 def _as_complex(input):
@@ -215,8 +220,8 @@ def fft_ihfft(input, n: int | None = None, dim: int = -1, norm: str | None = Non
 
 
 def _full_n(input, s, dim, norm, forward, name):
-    input = _floating(input, name)
     dims, sizes, _ = _axes(input, s, dim)
+    input = _floating(input, name)
     for k, n in zip(dims, sizes):
         input = _resized(input, k, n)
     scale = _scale(norm, math.prod(sizes), forward)
@@ -227,7 +232,8 @@ def _full_n(input, s, dim, norm, forward, name):
 
 
 def _half_n(input, s, dim, norm, forward, name):
-    input = _floating(input, name, real=forward)
+    if forward:
+        _check_real(input, name)
     dims, sizes, _ = _axes(input, s, dim)
     if input.dtype.is_complex:
         raise RuntimeError(
@@ -235,6 +241,7 @@ def _half_n(input, s, dim, norm, forward, name):
         )
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
+    input = _floating(input, name)
     for k, n in zip(dims, sizes):
         input = _resized(input, k, n)
     found = _fft_r2c(input, tuple(dims), _scale(norm, math.prod(sizes), forward), True)
@@ -242,10 +249,10 @@ def _half_n(input, s, dim, norm, forward, name):
 
 
 def _real_n(input, s, dim, norm, forward, name):
-    input = _as_complex(_floating(input, name))
     dims, sizes, asked = _axes(input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
+    input = _as_complex(_floating(input, name))
     if asked[-1] == -1:
         sizes[-1] = 2 * (input.shape[dims[-1]] - 1)
         _check_count(sizes[-1])

@@ -116,7 +116,12 @@ def grid_sample(
         padding_mode: what lies outside: zeros, the border, or a reflection.
         align_corners: are -1 and 1 the centers of the corner elements, rather than their edges?
     """
-    row, arguments = _resolve(input._layout, grid._layout, mode, padding_mode, align_corners)
+    try:
+        layouts = input._layout, grid._layout
+    except AttributeError:
+        _check_modes(mode, padding_mode)  # PyTorch reads them first
+        raise
+    row, arguments = _resolve(*layouts, mode, padding_mode, align_corners)
     if align_corners is None:
         warnings.warn(_CHANGED, stacklevel=3)
     return row(input, grid, *arguments)
@@ -125,6 +130,17 @@ def grid_sample(
 @remembered
 def _resolve(input, grid, mode, padding_mode, align_corners):
     """(row, its arguments) of a call of grid_sample, for the layouts of its tensors."""
+    _check_modes(mode, padding_mode)
+    if not (align_corners is None or isinstance(align_corners, bool)):
+        raise TypeError(
+            "grid_sampler(): argument 'align_corners' (position 5) must be bool, not "
+            f"{errors.kind_name(align_corners)}"
+        )
+    arguments = _MODES[mode], _PADDINGS[padding_mode], bool(align_corners)
+    return _row_of(input, grid, 0, *arguments), arguments
+
+
+def _check_modes(mode, padding_mode):
     if mode not in _MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
@@ -135,8 +151,6 @@ def _resolve(input, grid, mode, padding_mode, align_corners):
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
         )
-    arguments = _MODES[mode], _PADDINGS[padding_mode], bool(align_corners)
-    return _row_of(input, grid, 0, *arguments), arguments
 
 
 # -- the gradient on tensors -----------------------------------------------------------------------

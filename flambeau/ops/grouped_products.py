@@ -49,7 +49,7 @@ def _groups(offs, size):
     return [(start, max(start, end)) for start, end in pairwise([0, *ends])]
 
 
-@composite(namespace="nn.functional", variants="")
+@composite(namespace="nn.functional", variants="", python=False)
 def grouped_mm(
     mat_a,
     mat_b,

@@ -4,19 +4,33 @@ import math
 
 from flambeau import errors
 from flambeau import return_types as named
-from flambeau.ops.counting import bin_edges, collected, searchsorted, wrong_range
+from flambeau.ops.counting import (
+    bin_edges,
+    check_bins,
+    check_counted,
+    check_range,
+    collected,
+    searchsorted,
+    wrong_range,
+)
 from flambeau.ops.table import OptionalTensor, composite
 
 
 def _check(input, bins, weight):
-    if not input.dtype.is_floating_point:
-        raise errors.not_implemented("histogramdd", input.dtype)
+    if not input.ndim:
+        raise errors.no_dimensions(-1)
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     if len(bins) != input.shape[-1]:
         raise RuntimeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
         )
+    if input.numel():
+        check_counted(input)
+    for k, given in enumerate(bins):
+        if type(given) is int:
+            check_bins(given, k)
+    check_counted(input)
     if weight is None:
         return
     if tuple(weight.shape) != tuple(input.shape[:-1]):
@@ -42,6 +56,7 @@ def histogramdd(
     density: bool = False,
 ):
     """Counts (or sums of weights) of points in boxes, and the edges of the boxes per dimension."""
+    check_range("histogramdd", bins, range)
     input = input.detach()
     n = input.shape[-1] if input.ndim else 0
     bins = [bins] * n if type(bins) is int else list(bins)

@@ -27,6 +27,8 @@ def linalg_diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):
 
 
 def _power(A, n):
+    if n >= 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     check.square(A, "linalg.matrix_power")
     if n == 0:
         return A.clone().copy_(public("eye")(A.shape[-1], dtype=A.dtype, device=A.device))
@@ -239,7 +241,9 @@ def _basis(A, q, rounds, M):
     """Orthonormal columns that nearly span what A maps onto (Halko et al., 2009)."""
     if M is not None:
         A = A - M
-    R = A.new_empty((A.shape[-1], q)).normal_()
+    rounded = A.dtype.category < d.FLOATING or A.dtype is d.bfloat16
+    dtype = d.float32 if rounded else A.dtype
+    R = A.new_empty((A.shape[-1], q), dtype=dtype).normal_()
     orthonormal = public("linalg_qr")
     Q = orthonormal(A @ R)[0]
     for _ in range(rounds):
@@ -262,14 +266,14 @@ def _low_rank(A, q, rounds, M):
     return (V, S, U) if wide else (U, S, V)
 
 
-@composite(variants="function", bind=True)
+@composite(variants="function", bind=True, python=True)
 def svd_lowrank(A, q: object = 6, niter: object = 2, M: OptionalTensor = None):
     """U, S, V of a matrix that is nearly of rank q, by random projections."""
     return _low_rank(A, 6 if q is None else q, 2 if niter is None else niter, M)
 
 
-@composite(variants="function", bind=True)
-def pca_lowrank(A, q: object = None, center: bool = True, niter: int = 2):
+@composite(variants="function", bind=True, python=True)
+def pca_lowrank(A, q: object = None, center: object = True, niter: object = 2):
     """Principal components: svd_lowrank of the centred matrix."""
     rows, columns = A.shape[-2:]
     if q is None:

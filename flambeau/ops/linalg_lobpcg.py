@@ -63,12 +63,21 @@ def _check(A, n):
     m = A.shape[-2]
     if m < 3 * n:
         raise ValueError(
-            f"LPBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than "
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than "
             f"3 x the number of requested eigenpairs (={n})"
         )
 
 
-@composite(variants="function", bind=True)
+def _check_squares(A, B):
+    if A.ndim and (A.requires_grad or (B is not None and B.requires_grad)):
+        A - A.mT  # which has its own words for what is not square
+    if A.ndim < 2:
+        raise IndexError("tuple index out of range")
+    if A.shape[-1] != A.shape[-2]:
+        raise AssertionError(f"A must be square, got shape {A.shape}")
+
+
+@composite(variants="function", bind=True, python=True)
 def lobpcg(
     A,
     k: object = None,
@@ -86,11 +95,17 @@ def lobpcg(
     ortho_bparams: object = None,
 ):
     """The k largest (or smallest) eigenvalues of A x = λ B x, and their vectors."""
-    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
-        raise AssertionError(f"A must be square, got shape {tuple(A.shape)}")
+    _check_squares(A, B)
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if n is None else n) if X is None else X.shape[-1]
     _check(A, n)
+    for given in (ortho_iparams, ortho_fparams, ortho_bparams):
+        if given is not None:
+            iter(given)
+    if not (tracker is None or callable(tracker)):
+        raise TypeError(f"'{type(tracker).__name__}' object is not callable")
+    if not A.dtype.is_floating_point:
+        A @ A.new_empty((A.shape[-1], n), dtype=d.float32)  # says what it thinks of that
     tol = d.finfo(A.dtype).eps ** 0.5 if tol is None else tol
     rounds = MOST_ROUNDS if niter is None or niter < 0 else niter
     *batch, m, _ = A.shape

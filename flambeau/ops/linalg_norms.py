@@ -10,7 +10,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.ops import linalg_checks as check
-from flambeau.ops.table import Dims, DType, IntList, composite, public
+from flambeau.ops.table import MISSING, Dims, DType, IntList, composite, public
 
 _NAME = "linalg.matrix_norm"
 _BY_SUMS = (1, -1, math.inf, -math.inf)
@@ -131,7 +131,7 @@ def linalg_norm(
     if isinstance(ord, str) and (dim is not None or input.ndim < 3):
         return _matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype)
     dims = (dim,) if isinstance(dim, int) else dim
-    if dims is not None and ord is not None and len(dims) not in (1, 2):
+    if dims is not None and len(dims) not in ((1, 2) if ord is not None else range(1, 65)):
         raise RuntimeError(
             f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
         )
@@ -150,19 +150,27 @@ def linalg_norm(
 
 
 @composite(variants="function out", bind=True)
-def nuclear_norm(input, dim: Dims = None, keepdim: bool = False):
+def nuclear_norm(input, dim: object = MISSING, keepdim: bool = False):
     """The sum of singular values."""
     if isinstance(dim, bool):  # nuclear_norm(input, keepdim)
-        dim, keepdim = None, dim
-    return _matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, None)
+        dim, keepdim = MISSING, dim
+    if dim is not MISSING and not isinstance(dim, (int, tuple, list)):
+        raise TypeError(
+            "nuclear_norm() received an invalid combination of arguments - got (Tensor, "
+            f"{errors.kind_name(dim)})"
+        )
+    dim = (-2, -1) if dim is MISSING else (dim, dim) if isinstance(dim, int) else dim
+    return _matrix_norm(input, "nuc", dim, keepdim, None)
 
 
 @composite(variants="function out", bind=True)
 def frobenius_norm(input, dim: Dims, keepdim: bool = False):
     """The square root of the sum of squares over one or two dimensions."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if len(dims) == 2:
-        return _matrix_norm(input, "fro", dims, keepdim, None)
+    if len(dims) > 2:
+        raise RuntimeError(
+            f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead."
+        )
     return public("linalg_vector_norm")(input, 2, dims or None, keepdim)
 
 
@@ -173,6 +181,12 @@ def norm_except_dim(v, pow: int = 2, dim: int = 0):
         return public("linalg_vector_norm")(v, pow)
     if not v.ndim:
         raise errors.no_dimensions(dim)
+    if not v.numel() and dim in (0, v.ndim - 1) and not v.shape[dim]:
+        rest = "0, -1" if dim == 0 else "-1, 0"
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape [{rest}] because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
     others = tuple(k for k in range(v.ndim) if k != wrap_dim(dim, v.ndim))
     if not others:  # which would mean all
         return public("linalg_vector_norm")(v.unsqueeze(1), pow, 1)

@@ -66,7 +66,7 @@ def eig(input: object, eigenvectors: object = False):
 
 
 @composite(variants="function method", bind=True)
-def solve(input, A):
+def solve(input: object, A: object):
     """Removed; see linalg.solve."""
     raise RuntimeError(
         f"{_GONE} `torch.solve` is deprecated in favor of `torch.linalg.solve`. "
@@ -78,7 +78,7 @@ def solve(input, A):
 
 
 @composite(variants="function method", bind=True)
-def lstsq(input, A):
+def lstsq(input: object, A: object):
     """Removed; see linalg.lstsq."""
     raise RuntimeError(
         f"{_GONE} `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n"
@@ -94,7 +94,7 @@ def lstsq(input, A):
 
 
 @composite(variants="function", bind=True)
-def matrix_rank(input, tol: object = None, symmetric: bool = False):
+def matrix_rank(input: object, tol: object = None, symmetric: object = False):
     """Removed; see linalg.matrix_rank."""
     raise RuntimeError(
         f"{_GONE}\nPlease use the `torch.linalg.matrix_rank` function instead. The parameter "

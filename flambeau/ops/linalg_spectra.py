@@ -305,8 +305,16 @@ def pinv_grad(g, A, P):
     return found + head - A @ (P @ head)
 
 
+def pinv_tangent(t, A, P):
+    """How the pseudoinverse P of A moves with A (Golub and Pereyra, 1973)."""
+    th, Ph = adjoint(t), adjoint(P)
+    left, right = P @ (Ph @ th), th @ (Ph @ P)
+    return left - (left @ A) @ P + right - P @ (A @ right) - P @ t @ P
+
+
 @composite(
     variants="", grad=lambda g, input, out: pinv_grad(g, input, out),
+    jvp=lambda t, input, out: pinv_tangent(t, input, out),
     node="LinalgPinvBackward0",
 )  # fmt: skip
 def _linalg_pinv(input, atol: object, rtol: object, hermitian: bool):
@@ -340,6 +348,12 @@ def linalg_pinv(
     given = () if rcond is MISSING else (rcond,)
     _check_tolerances("linalg_pinv", input, given, atol=atol, rtol=rtol)
     refuse_gradient("linalg_pinv", atol=atol, rtol=rtol)
+    if input.ndim < 2 and atol is not None and rtol is None:
+        raise (
+            errors.dimension_out_of_range(-2, input.ndim)
+            if input.ndim
+            else errors.no_dimensions(-2)
+        )
     if input.ndim < 2 or input.dtype.category < d.FLOATING or input.dtype in check.HALF:
         raise RuntimeError(
             f"linalg.pinv({input.dtype.scalar_name}{{{list(input.shape)}}}): expected a tensor "

@@ -105,6 +105,8 @@ def bilinear(input1, input2, weight, bias: OptionalTensor = None):
     if input1.numel():
         refuse_complex32("bmm", weight)
     outer = input1.shape[:-1]
+    if weight.ndim != 3:
+        raise RuntimeError("number of dimensions must match")
     out, left, right = weight.shape
     a, b = _rows(input1) if input1.ndim != 1 else input1.unsqueeze(0), input2
     b = _rows(b) if b.ndim != 1 else b.unsqueeze(0)

@@ -153,12 +153,14 @@ def _error(name, input, target, size_average, reduce, reduction, weight):
 
 def _by_ops(name, input, target, size_average, reduce, reduction, weight):
     """Integers and complex numbers, by ordinary ops."""
+    given = input
     if input.shape != target.shape:
         input, target = same_shape(input, target, warn=True)
     number = reduction_number(reduction, size_average, reduce)
+    if weight is not None:
+        _check_weight(given, weight)
     value = public(name)(input - target)
     if weight is not None:
-        _check_weight(input, weight)
         value = value * weight
         if number == MEAN:
             return value.sum() / weight.sum()
@@ -186,7 +188,7 @@ def smooth_l1_loss(
         input, target = same_shape(input, target, warn=True)
     number = reduction_number(reduction, size_average, reduce)
     if beta == 0:
-        return reduced("absolute_error", number, input, target)
+        return l1_loss(input, target, None, None, ("none", "mean", "sum")[number])
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return reduced("smooth_absolute_error", number, input, target, beta=float(beta))
@@ -228,21 +230,26 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    if input.dtype.is_complex:
-        raise errors.not_implemented("binary_cross_entropy", input.dtype)
     if weight is None:
         _one_dtype(input, target)
+        _check_entropy(input)
         return _probable("binary_entropy", number, input, target)
     weight = weight.expand(_weight_shape(target.shape, weight.shape))
     refuse_gradient("binary_cross_entropy", weight=weight)
     _one_dtype(input, target, weight)
     fit(input.shape, weight.shape)
+    _check_entropy(input)
     return _probable("weighted_binary_entropy", number, input, target, weight)
 
 
 def is_unsaved(error):
     """Is this about a tensor of inference mode, which a fused row would have to save?"""
     return type(error).__name__ == "SavedInferenceTensorError"
+
+
+def _check_entropy(input):
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("binary_cross_entropy", input.dtype)
 
 
 def _probable(name, number, input, target, *weight):
@@ -286,6 +293,8 @@ def logit_loss(input, target, weight, pos_weight, number):
     if weight is None and pos_weight is None:
         _target_dtype(input, target)
         return reduced("logit_entropy", number, input, target)
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     shape = broadcast_shape(input.shape, target.shape)
     if pos_weight is not None:
@@ -305,6 +314,13 @@ def _target_dtype(input, target):
         raise errors.cannot_cast(input.dtype, target.dtype)
 
 
+def _check_written(input, target, pos_weight):
+    """PyTorch writes products over 1 - target and over log_sigmoid(input)."""
+    if pos_weight is not None:
+        fit(input, broadcast_shape(input, broadcast_shape(pos_weight.shape, target)))
+    fit(target, broadcast_shape(target, input))
+
+
 @composite(variants="function")
 def binary_cross_entropy_with_logits(
     input,
@@ -314,7 +330,10 @@ def binary_cross_entropy_with_logits(
     reduction: int = 0,
 ):
     """Cross entropy of targets with probabilities that are given as logits."""
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if input.shape != target.shape:
+        _check_written(input.shape, target.shape, pos_weight)
         input, target = same_shape(input, target)
     return logit_loss(input, target, weight, pos_weight, reduction if reduction in (1, 2) else 0)
 
@@ -355,7 +374,7 @@ def kl_div(input, target, reduction: int = 0, *, log_target: bool = False):
     return _kl(input, target, reduction if reduction in (1, 2) else 0, log_target)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_kl_div(
     input,
     target,
@@ -401,7 +420,7 @@ def poisson_nll_loss(input, target, log_input: bool, full: bool, eps: float, red
     return _poisson(input, target, log_input, full, eps, reduction if reduction in (1, 2) else 0)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_poisson_nll_loss(
     input,
     target,

@@ -43,7 +43,7 @@ def soft_margin(input, target):
     return m.log1p(m.exp(-target * input))
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def soft_margin_loss(
     input, target, size_average: object = None, reduce: object = None, reduction: str = "mean"
 ):
@@ -98,7 +98,7 @@ def hinge_embedding_loss(input, target, margin: float = 1.0, reduction: int = 0)
     return _hinges(input, target, margin, reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_hinge_embedding_loss(
     input,
     target,
@@ -141,7 +141,8 @@ def ranking(input1, input2, target, margin: float):
 
 def _rankings(input1, input2, target, margin, number):
     tensors = (input1, input2, target)
-    if not all(t.dtype.is_floating_point for t in tensors):
+    dtypes = {t.dtype for t in tensors}
+    if len(dtypes) > 1 or not input1.dtype.is_floating_point:
         value = ((input1 - input2) * -target + float(margin)).clamp(min=0)
         return reduce_tensor(value, number)
     shape = broadcast_shape(broadcast_shape(input1.shape, input2.shape), target.shape)
@@ -199,7 +200,7 @@ def cosine_embedding_loss(input1, input2, target, margin: float = 0.0, reduction
     return _cosines(input1, input2, target, margin, reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_cosine_embedding_loss(
     input1,
     input2,
@@ -290,7 +291,9 @@ def triplet_margin_with_distance_loss(
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     _check_triplet(anchor, positive, negative)
-    distance = distance_function or _norm_distance(2.0, 1e-6)
+    distance = distance_function
+    if distance is None:
+        distance = _norm_distance(2.0, 1e-6)
     number = reduction_number(reduction)
     return _triplets(distance, anchor, positive, negative, margin, swap, number)
 
@@ -391,7 +394,7 @@ def multi_margin_loss(
         )
     _check_types("multi_margin_loss_cpu_kernel", input, target, weight)
     refuse_gradient("multi_margin_loss", weight=weight)
-    scores = input.reshape(samples, classes)
+    scores = input if input.ndim == 2 else input.reshape(samples, classes)
     found = multi_margin(scores, target.reshape(-1, 1), int(p), float(margin), weight, number)
     return found if number != NONE or target.ndim else found.reshape(())
 
@@ -444,7 +447,7 @@ def multilabel_margin(input, target, reduction: int):
     return reduce_tensor(total / input.shape[1], reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def multilabel_margin_loss(
     input, target, size_average: object = None, reduce: object = None, reduction: str = "mean"
 ):
@@ -459,10 +462,12 @@ def multilabel_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
-    _check_types("multilabel_margin_loss_forward_out_frame", input, target)
     classes = input.shape[-1] if input.ndim else 1
+    if target.dtype.is_complex:
+        raise errors.not_implemented("min_all", target.dtype)
     if _is_outside(target, -1, classes):
         raise RuntimeError("argument #2 'target' is out of range")
+    _check_types("multilabel_margin_loss_forward_out_frame", input, target)
     shape = (-1 if input.numel() else 0, classes)
     found = multilabel_margin(input.reshape(shape), target.reshape(shape), number)
     return found if number != NONE or input.ndim == 2 else found.reshape(())
@@ -482,6 +487,8 @@ def multilabel_soft_margin_loss(
         reduction = old_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
+    if not input.dtype.is_floating_point:
+        raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if not input.ndim:
         raise errors.no_dimensions(-1)
     classes = input.shape[-1]

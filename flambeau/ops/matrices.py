@@ -31,10 +31,10 @@ def _trace_grad(g, input_layout):
 @composite(variants="function method", grad=lambda g, input_layout: _trace_grad(g, input_layout))
 def trace(input):
     """Sum of the diagonal of a matrix."""
-    if input.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if group_of(input) in ("bool", "wide", "chalf"):
         raise errors.not_implemented("trace", input.dtype)
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return input.diagonal().sum()
 
 

@@ -248,9 +248,10 @@ def functional_group_norm(
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
         )
-    values = shape[0] * (shape[1] // num_groups) * math.prod(shape[2:])
-    if values == 1:
-        sizes = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
+    # groups in the place of channels, the rest of these beside the images
+    rows = shape[0] * shape[1] // num_groups
+    if rows * math.prod(shape[2:]) == 1:
+        sizes = [rows, num_groups, *shape[2:]]
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {sizes}"
         )
@@ -351,10 +352,16 @@ def functional_batch_norm(
     """
     if training:
         shape = input.shape
-        if len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
+        if not shape:
+            raise IndexError("tuple index out of range")
+        if shape[0] * math.prod(shape[2:]) == 1:
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size {shape}"
             )
+        if eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     if momentum is None:
         _check_momentum("batch_norm", momentum)
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)

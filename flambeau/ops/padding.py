@@ -103,7 +103,7 @@ def _edge_row(mode, dims):
 _EDGES = {(mode, dims): _edge_row(mode, dims) for mode in _NAMES for dims in (1, 2, 3)}
 
 
-@composite(variants="", namespace="nn.functional")
+@composite(variants="", namespace="nn.functional", python=False)
 def pad(input, pad: IntList, mode: str = "constant", value: float | None = None):
     """A tensor with elements added around it, from the last dimension backward.
 

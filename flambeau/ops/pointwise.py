@@ -35,7 +35,7 @@ _ONE_BOOL = (
 
 def scaled(x, factor):
     """x * factor, without a trace of a factor that is 1 anyway."""
-    return x if isinstance(factor, int) and factor == 1 else x * factor
+    return x if isinstance(factor, (int, float)) and factor == 1 else x * factor
 
 
 # -- sums and products -----------------------------------------------------------------------------
@@ -195,6 +195,7 @@ def _lerp_dtypes(op, operands):
     dtype=same,
     dtypes=_lerp_dtypes,
     fits=True,
+    numbers_for=("weight",),
     node=lambda tensors, _: f"LerpBackward{len(tensors) - 2}",
     exact_numbers=True,
     grad=dict(

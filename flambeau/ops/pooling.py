@@ -189,7 +189,7 @@ def _max_pool(dims, input, given, return_indices):
     return (out, chosen) if return_indices else out
 
 
-@composite("quick_max_pool", **_SHARED)
+@composite("quick_max_pool", functional_only=("return_indices",), **_SHARED)
 def max_pool1d(
     input,
     kernel_size: Ints,
@@ -197,7 +197,7 @@ def max_pool1d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: object = False,
 ):
     """The largest element of each window along the last dimension.
 
@@ -211,7 +211,7 @@ def max_pool1d(
     return _max_pool(1, input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
 
 
-@composite("quick_max_pool", **_SHARED)
+@composite("quick_max_pool", functional_only=("return_indices",), **_SHARED)
 def max_pool2d(
     input,
     kernel_size: Ints,
@@ -219,13 +219,13 @@ def max_pool2d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: object = False,
 ):
     """The largest element of each window over the last two dimensions; see max_pool1d."""
     return _max_pool(2, input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
 
 
-@composite("quick_max_pool", **_SHARED)
+@composite("quick_max_pool", functional_only=("return_indices",), **_SHARED)
 def max_pool3d(
     input,
     kernel_size: Ints,
@@ -233,7 +233,7 @@ def max_pool3d(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-    return_indices: bool = False,
+    return_indices: object = False,
 ):
     """The largest element of each window over the last three dimensions; see max_pool1d."""
     return _max_pool(3, input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
@@ -242,18 +242,20 @@ def max_pool3d(
 def _with_indices(dims):
     def body(
         input,
-        kernel_size: object,
-        stride: object = None,
-        padding: object = 0,
-        dilation: object = 1,
+        kernel_size: Ints,
+        stride: Ints = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
         ceil_mode: bool = False,
-        return_indices: bool = False,
+        return_indices: object = False,  # for those who go through max_pool
     ):
         return _max_pool(dims, input, (kernel_size, stride, padding, dilation, ceil_mode), True)
 
     body.__name__ = f"max_pool{dims}d_with_indices"
     body.__doc__ = f"max_pool{dims}d and the places of what it found."
-    return composite(**(_SHARED if dims == 1 else _FUNCTIONAL))(body)
+    if dims == 1:
+        return composite(functional_only=("return_indices",), python=False, **_SHARED)(body)
+    return composite(python=False, **_FUNCTIONAL)(body)
 
 
 _WITH_INDICES = [_with_indices(dims) for dims in (1, 2, 3)]

@@ -121,28 +121,28 @@ def adaptive_max_pool1d(input, output_size: Ints):
 
 
 @composite(**_FUNCTIONAL)
-def functional_adaptive_max_pool1d(input, output_size: Ints, return_indices: bool = False):
+def functional_adaptive_max_pool1d(input, output_size: Ints, return_indices: object = False):
     """The largest elements of windows that share the last dimension out."""
     found = adaptive_max_pool1d(input, output_size)
     return found if return_indices else found[0]
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_max_pool2d(input, output_size: Sizes, return_indices: bool = False):
+def adaptive_max_pool2d(input, output_size: Sizes, return_indices: object = False):
     """The largest elements of windows that share the last two dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape, 2), 2)
     return found if return_indices else found[0]
 
 
 @composite("quick_adaptive", **_FUNCTIONAL)
-def adaptive_max_pool3d(input, output_size: Sizes, return_indices: bool = False):
+def adaptive_max_pool3d(input, output_size: Sizes, return_indices: object = False):
     """The largest elements of windows that share the last three dimensions out."""
     found = _adaptive_largest(input, adaptive_sizes(output_size, input.shape, 3), 3)
     return found if return_indices else found[0]
 
 
 def _adaptive_with_indices(dims):
-    def body(input, output_size: object, return_indices: bool = False):
+    def body(input, output_size: object, return_indices: object = False):
         whole = {1: functional_adaptive_max_pool1d, 2: adaptive_max_pool2d, 3: adaptive_max_pool3d}
         return whole[dims](input, output_size, True)
 
@@ -163,12 +163,19 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     if output_size is None:
         output_size = _scaled_sizes(name, dims, input.shape, output_ratio)
-    ndim = input.ndim
-    if ndim < dims + 1:
-        raise w.dimension_out_of_range(-dims - 1, ndim)
     if samples is None:
+        if input.dtype.is_complex:
+            raise errors.not_implemented(f"{name}_out_frame", input.dtype)
+        ndim = input.ndim
+        if ndim < dims + 1:
+            raise w.dimension_out_of_range(-dims - 1, ndim)
         batch = input.shape[0] if ndim == dims + 2 else 1
         samples = input.new_empty((batch, input.shape[-dims - 1], dims)).uniform_()
+    if not hasattr(samples, "_layout"):
+        raise TypeError(
+            f"{name}(): argument 'random_samples' (position 4) must be Tensor, not "
+            f"{errors.kind_name(samples)}"
+        )
     taps = _fractional_sizes(name, "kernel_size", 2, kernel_size, dims)
     outs = _fractional_sizes(name, "output_size", 3, output_size, dims)
     _check_fractional(name, input, taps, outs, samples, dims)
@@ -184,6 +191,8 @@ def _scaled_sizes(name, dims, shape, ratio):
         raise ValueError(
             f"{name} requires output_ratio to either be a single Int or tuple of Ints."
         )
+    if len(shape) < dims:
+        raise w.dimension_out_of_range(-dims, len(shape))
     ratios = (ratio,) * dims if isinstance(ratio, (int, float)) else ratio
     return tuple(int(n * r) for n, r in zip(shape[-dims:], ratios))
 
@@ -239,7 +248,7 @@ def _fractional_rows(dims):
         kernel_size: object,
         output_size: object = None,
         output_ratio: object = None,
-        return_indices: bool = False,
+        return_indices: object = False,
         _random_samples: OptionalTensor = None,
     ):
         given = kernel_size, output_size, output_ratio, _random_samples
@@ -251,7 +260,7 @@ def _fractional_rows(dims):
         kernel_size: object,
         output_size: object = None,
         output_ratio: object = None,
-        return_indices: bool = False,
+        return_indices: object = False,
         _random_samples: OptionalTensor = None,
     ):
         given = kernel_size, output_size, output_ratio, _random_samples

@@ -355,23 +355,31 @@ def inner(input, other):
     return contract(input, other, [-1], [-1])
 
 
-@composite(variants="function out", bind=True)
+@composite(variants="function out", bind=True, python=True)
 def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
     """Sum of products over several dimensions of two tensors."""
     if hasattr(dims, "_layout"):
-        dims = dims.tolist()
+        dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
-    elif not isinstance(dims, (tuple, list)) or len(dims) != 2:
+    elif not isinstance(dims, (tuple, list)):
         raise RuntimeError(
             "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
             f"containing two lists, but got dims={dims}"
         )
-    left, right = ([x] if isinstance(x, int) else list(x) for x in dims)
+    else:
+        left, right = dims
+        for name, given in (("dims_self", left), ("dims_other", right)):
+            if not isinstance(given, (tuple, list)):
+                raise TypeError(
+                    f"tensordot(): argument '{name}' (position {3 + (given is right)}) must be "
+                    f"tuple of ints, not {errors.kind_name(given)}"
+                )
+    left, right = map(list, dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
     if a.ndim == b.ndim == len(left) == 1:
@@ -431,6 +439,10 @@ def chain_matmul(*matrices, out=None):
     )
     if len(matrices) == 1 and not hasattr(matrices[0], "_layout"):
         matrices = matrices[0]
+    if out is not None and not hasattr(out, "_layout"):
+        raise TypeError(
+            f"chain_matmul(): argument 'out' must be Tensor, not {errors.kind_name(out)}"
+        )
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     for t in matrices:

@@ -53,7 +53,12 @@ def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
 
 def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
     try:
-        _check(input, hidden, cell, w_ih, w_hh)
+        if kind == "lstm":
+            _check_input(input, w_ih)
+        if kind != "gru":
+            _check_weights(w_ih, w_hh, CELLS[kind].gates)
+        _check_input(input, w_ih)
+        _check(input, hidden, cell, w_hh)
     except IndexError:
         raise errors.dimension_out_of_range(1, 1) from None
     linear = public("linear")
@@ -63,14 +68,29 @@ def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
             name = x.dtype.scalar_name
             raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
         return public(kind.removeprefix("rnn_"))(x + h), None
+    if kind == "rnn_relu" and x.dtype.is_complex:
+        raise NotImplementedError("clamp is not supported for complex types")
     return _rnn_step(x, h, hidden, cell, kind)
 
 
-def _check(input, hidden, cell, w_ih, w_hh):
+def _check_weights(w_ih, w_hh, gates):
+    hidden = w_hh.shape[1]
+    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if weight.shape[0] != gates * hidden:
+            raise RuntimeError(
+                f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got "
+                f"{weight.shape[0]}"
+            )
+
+
+def _check_input(input, w_ih):
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}"
         )
+
+
+def _check(input, hidden, cell, w_hh):
     for k, state in enumerate((hidden,) if cell is None else (hidden, cell)):
         if state.shape[0] != input.shape[0]:
             raise RuntimeError(

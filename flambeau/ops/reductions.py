@@ -265,9 +265,9 @@ def hash_tensor(input, dim: Dims = (), *, keepdim: bool = False, mode: int = 0):
     """Bits of the elements, as 64-bit numbers of their kind, joined by exclusive or."""
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    dims = _hash_dims(input, dim)
     if input.dtype.is_complex:
         raise errors.not_implemented("xor_sum_cpu", input.dtype)
-    dims = _hash_dims(input, dim)
     wide = d.float64 if input.dtype.is_floating_point else d.int64
     bits = input.detach().to(wide).view(d.int64) if input.ndim else _bits_of_one(input, wide)
     kept = [1 if k in dims else n for k, n in enumerate(input.shape)]

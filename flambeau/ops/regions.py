@@ -17,7 +17,7 @@ def nms(boxes, scores, iou_threshold: float):
     if count == 0:
         return boxes.new_empty((0,), dtype=_dtype.int64)
     boxes, scores = boxes.detach(), scores.detach()
-    order = scores.sort(0, True, stable=True)[1]
+    order = scores.sort(dim=0, descending=True, stable=True)[1]
     if boxes.dtype.itemsize < 4:
         boxes = boxes.float()
     lines = boxes.new_zeros((5, count + 64))

@@ -95,7 +95,7 @@ def interpolate(
     mode: str = "nearest",
     align_corners: object = None,
     recompute_scale_factor: object = None,
-    antialias: bool = False,
+    antialias: object = False,
 ):
     """A tensor of batch, channels and 1 to 3 spatial dimensions, resampled to another size.
 

@@ -8,7 +8,7 @@ generators and seeds in `flambeau/random.py`, dropout in `dropout.py`.
 
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import promoted
-from flambeau.ops.support import refuses
+from flambeau.ops.support import refuses, same_dtype
 from flambeau.ops.table import MISSING, pointwise, public, template
 
 NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
@@ -80,10 +80,23 @@ def binomial(count, prob, generator: object = None):
     """How many of count trials of probability prob succeed."""
 
 
+def _alike(kernel):
+    """A check of dtypes: all the same, and one that there is a kernel for."""
+    same = same_dtype("Found dtype {second} but expected {first}")
+    known = refuses(kernel, "bool int wide complex half")
+
+    def check(op, operands):
+        same(op, operands)
+        known(op, operands)
+
+    return check
+
+
 @pointwise(
     dtype=promoted,
     variants="function",
-    dtypes=refuses("_standard_gamma_grad_cpu", "bool int wide complex"),
+    numbers=False,
+    dtypes=_alike("_standard_gamma_grad_cpu"),
 )
 def _standard_gamma_grad(input, output):
     """How far samples of gamma distributions move with their shapes (codegen/slopelib.py)."""
@@ -93,7 +106,8 @@ def _standard_gamma_grad(input, output):
 @pointwise(
     dtype=promoted,
     variants="function",
-    dtypes=refuses("_dirichlet_grad_cpu", "bool int wide complex"),
+    numbers=False,
+    dtypes=_alike("_dirichlet_grad_cpu"),
 )
 def _dirichlet_grad(x, alpha, total):
     """The same for Dirichlet samples x; total is the sum of a row of alpha."""

@@ -271,7 +271,7 @@ def _check_weights(name, w, n, is_right, kind):
             f"cov(): expected {name} to have the same numel as there are observations in the input "
             f"but got {w.numel()} != {n}"
         )
-    if n and bool((w < 0).any()):
+    if n and holds_anywhere(w < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -317,7 +317,7 @@ def cov(
         scaled = centred
     else:
         total = weights.sum()
-        if n and bool(total == 0):
+        if n and holds_anywhere(total == 0):
             raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         centred = x - (x * weights).sum(1, True) / total
         scaled = centred * weights
@@ -351,6 +351,8 @@ def corrcoef(input):
 def _gradient_dims(input, spacing, dim, edge_order):
     """(dimensions, spacing per dimension) after the checks of PyTorch."""
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if dim is not None and isinstance(spacing, (tuple, list)) and len(spacing) != len(dims):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
@@ -371,8 +373,6 @@ def _gradient_dims(input, spacing, dim, edge_order):
                 f"equal to 'self.dim() = {input.ndim}', since dim argument was not given, but got "
                 f"a list of length {len(steps)}"
             )
-    if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     for k in dims:
         if input.shape[k] < edge_order + 1:
             raise RuntimeError(
@@ -417,5 +417,7 @@ def _differences(x, dim, step, edge_order):
 @composite(variants="function")
 def gradient(input, *, spacing: object = None, dim: object = None, edge_order: int = 1):
     """Estimates of the derivatives along each dimension, by differences of second order."""
+    if input.dtype is d.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     dims, steps = _gradient_dims(input, spacing, dim, edge_order)
     return tuple(_differences(input, k, step, edge_order) for k, step in zip(dims, steps))

@@ -5,6 +5,7 @@ import math
 from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.ops.counting import searchsorted
+from flambeau.ops.support import refuse_gradient
 from flambeau.ops.table import OptionalTensor, composite, public
 
 # reduction -> (that of scatter_reduce, what it starts with)
@@ -24,13 +25,15 @@ def _lengths(data, lengths, offsets, axis, unsafe):
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     given = offsets if lengths is None else lengths
+    # offsets come first where both are given
+    word, told = ("lengths", lengths) if offsets is None else ("offsets", offsets)
+    refuse_gradient("segment_reduce", **{word: told})
+    if axis != told.ndim - 1:
+        raise RuntimeError(
+            f"segment_reduce(): Expected axis to be the last dimension of {word} but got {axis}."
+        )
     if given.dtype.is_floating_point or given.dtype.is_complex:
         raise errors.not_implemented("_segment_reduce_lengths_cpu_kernel1", given.dtype)
-    if axis != given.ndim - 1:
-        raise RuntimeError(
-            "segment_reduce(): Expected axis to be the last dimension of "
-            f"{'offsets' if lengths is None else 'lengths'} but got {axis}."
-        )
     if lengths is None:
         return offsets.diff(dim=-1)
     if not unsafe:

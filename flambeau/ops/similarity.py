@@ -12,7 +12,7 @@ NN = "nn.functional"
 
 @composite(variants="", namespace=NN)
 def local_response_norm(
-    input, size: int, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
+    input, size: object, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar | None = 1.0
 ):
     """input divided by (k + alpha * mean square over `size` neighbouring channels) ** beta."""
     ndim = input.ndim
@@ -23,6 +23,11 @@ def local_response_norm(
         )
     if not input.numel():
         return input
+    if type(size) is not int:
+        raise TypeError(
+            "avg_pool2d(): argument 'kernel_size' must be tuple of ints, not "
+            f"{errors.kind_name(size)}"
+        )
     if size <= 0:
         raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
     if input.dtype.is_complex:

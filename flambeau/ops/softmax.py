@@ -93,7 +93,7 @@ def functional_log_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: 
     return _log_softmax(input if dtype is None else _cast(input, dtype), dim, False)
 
 
-@composite(variants="", namespace="nn.functional")
+@composite(variants="", namespace="nn.functional", python=False)
 def softmin(input, dim: int = None, _stacklevel: object = 3, dtype: DType = None):
     """softmax of -input."""
     if dim is None:

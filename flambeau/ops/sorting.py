@@ -32,12 +32,12 @@ def _reordered(g, input_shape, dim, out1):
 
 
 @template("sort", outputs=2, variants=_NO_INPLACE, exact_out=True, grad=_reordered,
-          jvp=lambda t, dim, out1: taken(t, dim, out1, True))  # fmt: skip
+          jvp=lambda t, dim, out1: taken(t, dim, out1, True), alone_with="stable")  # fmt: skip
 def sort(input, dim: int = -1, descending: bool = False, *, stable: bool | None = False):
     """The elements along dim in order, and where each was. Always stable."""
 
 
-@composite(variants="function method out", bind=True)
+@composite(variants="function method out", bind=True, alone_with="stable")
 def argsort(input, dim: int = -1, descending: bool = False, *, stable: bool = False):
     """The positions that put the elements along dim in order."""
     return sort(input.detach(), dim, descending, stable=stable)[1]

@@ -35,31 +35,55 @@ def _shown(kind, shape, window, options):
     return f"{name}({kind}[{', '.join(map(str, shape))}], {listed})"
 
 
-@composite(variants="function method")
+@composite(variants="function method", python=True)
 def stft(
     input,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: OptionalTensor = None,
-    center: bool = True,
-    pad_mode: str = "reflect",
-    normalized: bool = False,
-    onesided: bool | None = None,
-    return_complex: bool | None = None,
-    align_to_window: bool | None = None,
+    n_fft: object,
+    hop_length: object = None,
+    win_length: object = None,
+    window: object = None,
+    center: object = True,
+    pad_mode: object = "reflect",
+    normalized: object = False,
+    onesided: object = None,
+    return_complex: object = None,
+    align_to_window: object = None,
 ):
     """Spectra of overlapping frames of a signal: (batch, frequencies, frames)."""
+    if center:
+        if align_to_window is not None:
+            raise RuntimeError("stft align_to_window should only be set when center = false")
+        if not isinstance(pad_mode, str):
+            raise TypeError(
+                f"pad(): argument 'mode' (position 3) must be str, not {errors.kind_name(pad_mode)}"
+            )
+        input = _padded(input, n_fft // 2, pad_mode)
+    flags = normalized, onesided, return_complex, align_to_window
+    return functional_stft(input, n_fft, hop_length, win_length, window, *flags)
+
+
+@composite(variants="")
+def functional_stft(
+    input,
+    n_fft: int,
+    hop_length: int | None,
+    win_length: int | None,
+    window: OptionalTensor,
+    normalized: bool,
+    onesided: bool | None,
+    return_complex: bool | None,
+    align_to_window: bool | None,
+):
+    """stft of a signal that is padded already."""
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
 
-    def head(signal):
+    def head():
         options = dict(
             n_fft=n_fft, hop_length=hop, win_length=width, window=None, normalized=normalized,
             onesided=onesided, return_complex=return_complex, align_to_window=align_to_window,
         )  # fmt: skip
-        kind = f"torch.{signal.dtype.scalar_name}Tensor"
-        return _shown(kind, signal.shape, window, options)
+        return _shown(f"torch.{input.dtype.scalar_name}Tensor", input.shape, window, options)
 
     if window is None:
         warnings.warn(
@@ -69,28 +93,22 @@ def stft(
             "rectangular window, explicitly set `window=torch.ones(n_fft, device=<device>)`.",
             stacklevel=2,
         )
+    wide = input.is_complex() or (window is not None and window.is_complex())
+    if return_complex is None and not wide:
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs, and will "
+            "further require that return_complex=True in a future PyTorch release."
+        )
     if not (input.is_floating_point() or input.is_complex()):
-        raise RuntimeError(head(input) + " : expected a tensor of floating point or complex values")
+        raise RuntimeError(head() + " : expected a tensor of floating point or complex values")
     if input.ndim not in (1, 2):
-        raise RuntimeError(head(input) + " : expected a 1D or 2D tensor")
+        raise RuntimeError(head() + " : expected a 1D or 2D tensor")
     batched = input.ndim == 2
     signal = input if batched else input.unsqueeze(0)
-    if center:
-        pad = n_fft // 2
-        signal = public("pad")(signal.unsqueeze(1), (pad, pad), pad_mode).squeeze(1)
-    _check_frames(lambda: head(signal if batched else signal[0]), n_fft, hop, width, window, signal)
-    complex_window = window is not None and window.is_complex()
-    wide = input.is_complex() or complex_window
+    _check_frames(head, n_fft, hop, width, window, signal)
     onesided = (not wide) if onesided is None else onesided
     if onesided and wide:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
-    if return_complex is None:
-        return_complex = wide
-        if not wide:
-            raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs, and will "
-                "further require that return_complex=True in a future PyTorch release."
-            )
     frames = signal.unfold(1, n_fft, hop)
     if window is not None or width < n_fft:
         frames = frames * _window(input, window, width, n_fft)
@@ -98,7 +116,14 @@ def stft(
     transform = public("fft_rfft" if onesided else "fft_fft")
     found = transform(frames, dim=-1, norm=norm).transpose(1, 2)
     found = found if batched else found.squeeze(0)
-    return found if return_complex else public("view_as_real")(found)
+    return found if return_complex is not False else public("view_as_real")(found)
+
+
+def _padded(input, margin, mode):
+    """A signal with so much on both sides, whatever its number of dimensions."""
+    three = input.reshape((1,) * (3 - input.ndim) + tuple(input.shape))
+    found = public("pad")(three, (margin, margin), mode)
+    return found.reshape(found.shape[found.ndim - input.ndim :])
 
 
 def _check_frames(head, n_fft, hop, width, window, signal):
@@ -172,6 +197,10 @@ def istft(
             head + " : expected the frequency dimension (3rd to the last) of the input tensor to "
             f"match n_fft / 2 + 1 when onesided=True, but got {spectra.shape[1]}"
         )
+    if not 0 < hop <= width:
+        raise RuntimeError(head + " : expected 0 < hop_length <= win_length")
+    if not 0 < width <= n_fft:
+        raise RuntimeError(head + " : expected 0 < win_length <= n_fft")
     weights = _window(spectra, window, width, n_fft)
     frames = spectra.transpose(1, 2)
     norm = "ortho" if normalized else None

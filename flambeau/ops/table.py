@@ -276,6 +276,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "sparing": bool,  # does it leave some elements as they are?
     },
     "template": {
+        "alone_with": str,  # a parameter beside which others than the first come by name
         "apart": bool,  # must out= share no memory with the tensors of the first argument?
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
         "exact_out": EXACT,
@@ -286,12 +287,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "varargs": str,  # the parameter that takes the rest of the arguments: view(2, 3)
     },
     "composite": {
+        "alone_with": str,
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
         "exact_out": EXACT,
+        "functional_only": tuple,  # parameters of nn.functional that torch.<name> has not
         "lone_list": bool,  # may one list stand for all of varargs?
         "numbers": bool,
         "old_orders": tuple,
+        "python": bool,  # does PyTorch have it in Python, where the parser of an op inside is last?
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
         "varargs": str,
     },

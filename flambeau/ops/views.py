@@ -15,7 +15,7 @@ from flambeau import errors
 from flambeau._layout import contiguous_strides, infer_size, view_strides, wrap_dim
 from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau.ops import table
-from flambeau.ops.table import Dims, composite, public
+from flambeau.ops.table import Dims, IntList, composite, public
 
 _INT = frozenset((int,))
 
@@ -196,7 +196,7 @@ def ravel(input):
     variants="function method",
     node="ViewBackward0",
 )
-def unflatten(input, dim: int, sizes: Dims):
+def unflatten(input, dim: int, sizes: IntList):
     """Cut one dimension into several; one of sizes may be -1."""
     sizes = ints("unflatten", "sizes", sizes)
     dim = wrap_dim(dim, input.ndim)

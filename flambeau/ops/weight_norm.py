@@ -4,6 +4,7 @@ Written out in norms, quotients and products its backward would pass over the we
 the formula here does it three times. The modules are in nn/utils.
 """
 
+from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.ops.table import composite, public
 
@@ -30,9 +31,25 @@ def _gradients(g, v, length, dim):
     return to_v, to_length
 
 
+def _check(v, length, dim):
+    if not v.ndim and dim == -1:
+        raise errors.no_dimensions(dim)
+    if dim != 0 and dim != v.ndim - 1:  # PyTorch has a kernel for the first and the last dimension
+        return
+    if not v.dtype.is_floating_point:
+        raise errors.not_implemented("weight_norm_kernel", v.dtype)
+    if not v.ndim:
+        raise errors.no_dimensions(dim)
+    if length.dtype is not v.dtype:
+        raise RuntimeError(
+            f"expected scalar type {v.dtype.scalar_name} but found {length.dtype.scalar_name}"
+        )
+
+
 @composite(variants="function", joint_grad=_gradients, node="WeightNormInterfaceBackward0")
 def _weight_norm(v, length, dim: int = 0):
     """v with each slice along dim (-1: all of it) scaled to the given length."""
+    _check(v, length, dim)
     norms = public("norm_except_dim")(v, 2, dim)
     if length.shape != norms.shape and length.numel() == norms.numel():
         length = length.reshape(norms.shape)  # one number for each slice, however it lies

@@ -2,7 +2,7 @@
 
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
-from flambeau.ops.table import TABLE, public
+from flambeau.ops.table import TABLE, holds_anywhere, public
 from flambeau.transforms.batching import KINDS, batches, called, changed, rank_of, shifted
 
 _DYNAMIC = (
@@ -248,6 +248,10 @@ def _masked_scatter(level, op, bound):
     rank = max(rank_of(bound["input"]), rank_of(bound["mask"]))
     input, mask = level.front(bound["input"], rank), level.front(bound["mask"], rank)
     input, mask = public("broadcast_tensors")(input, mask)
+    if not source.shape[1]:  # then nothing is written, or the row complains
+        source = source.new_zeros(level.size, 1)
+        if holds_anywhere(mask):
+            return NotImplemented
     order = mask.reshape(level.size, -1).cumsum(1) - 1
     taken = source.gather(1, order.clamp(0, source.shape[1] - 1)).reshape(input.shape)
     return public("where")(mask, taken, input)
@@ -319,3 +323,8 @@ def _bucketize(level, op, bound):
         given["sorted_sequence"] = bound["boundaries"]
         return _searchsorted(level, row, given)
     return changed(op, level, bound)
+
+
+@batches("histogram", "histc")
+def _histogram(level, op, bound):
+    return NotImplemented  # each sample has edges of its own, and they are read

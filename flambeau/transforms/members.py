@@ -94,7 +94,9 @@ def _new_tensor(level, place, args, kwargs):
 
 # -- casts -----------------------------------------------------------------------------------------
 
-_CASTS = "bfloat16 bool byte char double float half int long short cfloat cdouble cpu cuda".split()
+_CASTS = (
+    "bfloat16 bool byte char double float half int long short cfloat cdouble chalf cpu cuda".split()
+)
 
 
 @rule("to", "type_as", *_CASTS)

@@ -97,8 +97,7 @@ def test_any_strides_stay_inside(size, stride, offset, words):
 
 
 def test_elements_of_another_size_do_not_reach_further():
-    with pytest.raises(NotImplementedError, match="ComplexHalf"):
-        torch.view_as_complex(torch.zeros(2, 2, dtype=torch.float16))
+    assert torch.view_as_complex(torch.zeros(2, 2, dtype=torch.float16)).nbytes == 8
     x = torch.arange(8, dtype=torch.int16)
     assert x.view(torch.int64).shape == (2,) and x[:4].view(torch.float64).shape == (1,)
 

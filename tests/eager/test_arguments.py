@@ -1,5 +1,6 @@
 """Arguments that PyTorch's parser refuses: exception and first words are PyTorch's."""
 
+import pickle
 import subprocess
 import sys
 
@@ -207,3 +208,10 @@ def test_steps_beyond_64_bits_reach_nothing_else():
             x[index]
     with pytest.raises(IndexError, match="index 9223372036854775807 is out of bounds"):
         x[2**63 - 1]
+
+
+@pytest.mark.parametrize("name", ["permute", "flip", "reshape", "tile", "sort", "broadcast_to"])
+def test_functions_that_differ_from_methods_are_found_again(name):
+    for found in (getattr(flambeau, name), getattr(flambeau.Tensor, name)):
+        assert pickle.loads(pickle.dumps(found)) is found
+    assert getattr(flambeau, name) is not getattr(flambeau.Tensor, name)

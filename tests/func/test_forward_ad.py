@@ -169,3 +169,17 @@ def test_jacobians(x):
     second = functional.hessian(g, x)
     close(functional.hessian(g, x, vectorize=True), second)
     close(functional.hessian(g, x, vectorize=True, outer_jacobian_strategy="forward-mode"), second)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4), (3, 3)])
+def test_tangents_of_pseudoinverses_agree_with_differences(shape):
+    a = torch.randn(shape, dtype=torch.float64)
+    t, step = torch.randn(shape, dtype=torch.float64), 1e-6
+    found = torch.func.jvp(torch.linalg.pinv, (a,), (t,))[1]
+    ahead, behind = (torch.linalg.pinv(a + s * t) for s in (step, -step))
+    assert torch.allclose(found, (ahead - behind) / (2 * step), atol=1e-6)
+
+
+def test_tangents_of_a_pseudoinverse_with_equal_singular_values():
+    eye, ones = torch.eye(3, dtype=torch.float64), torch.ones(3, 3, dtype=torch.float64)
+    assert torch.allclose(torch.func.jvp(torch.linalg.pinv, (eye,), (ones,))[1], -ones)

@@ -511,3 +511,11 @@ def test_ranges_between_bounds_of_samples(x):
 def test_masked_medians_of_samples(x):
     wanted = torch.stack([torch.masked.median(a, 0, mask=a > a.min()) for a in x])
     close(vmap(lambda a: torch.masked.median(a, 0, mask=a > a.amin()))(x), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_of_histograms_finds_edges_per_sample():
+    x = torch.arange(6.0).reshape(2, 3)
+    counts, edges = torch.vmap(lambda v: torch.histogram(v, 3))(x)
+    assert counts.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert edges[:, 0].tolist() == [0, 3] and edges[:, -1].tolist() == [2, 5]

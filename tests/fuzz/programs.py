@@ -5,6 +5,7 @@
 calls are sensible; some have a wrong type, a dimension too many, or a number that is far too large.
 """
 
+import json
 import random
 from functools import cache
 from typing import NamedTuple
@@ -143,8 +144,22 @@ def spellings():
     }
 
 
+@cache
+def _listed(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
 def program(seed, number):
-    """The call with a number in the stream of a seed."""
+    """The call with a number in the stream of a seed; seed may be the path of a file of them."""
+    if isinstance(seed, str):
+        line = _listed(seed)[number]
+        text, _, last = line["program"].rpartition("print(")
+        return Program(number, line["op"], f"{text}out = {last.rstrip(')')}")
+    return _drawn(seed, number)
+
+
+def _drawn(seed, number):
     rng = random.Random(f"{seed} {number}")
     written = spellings()
     name = rng.choice(sorted(written))

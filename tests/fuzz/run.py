@@ -7,8 +7,12 @@ silent for too long loses its call, and another goes on after it: crashes and ha
 like others. With --oracle the same programs run in PyTorch, and results are compared. A finding
 names its number: `--first NUMBER --calls 1` with the same seed makes that call again.
 
+A file of programs (JSON lines with "op" and "program", which leaves its result in `out`) takes the
+place of random ones with --programs FILE.
+
 So many calls are shared among so many jobs, each with a worker of its own (two with --oracle). The
-last line counts findings by kind; --json FILE keeps all of them, a line each. The long run is
+last line counts findings by kind (an accident is one of PyTorch, see accidents.py); --json FILE
+keeps all of them, a line each. The long run is
 
     python -m tests.fuzz.run --seed 23 --calls 300000 --jobs 16 --json findings.jsonl
 """
@@ -16,6 +20,7 @@ last line counts findings by kind; --json FILE keeps all of them, a line each. T
 import argparse
 import base64
 import contextlib
+import faulthandler
 import itertools
 import json
 import os
@@ -24,6 +29,8 @@ import queue
 import selectors
 import subprocess
 import sys
+import tempfile
+import time
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +40,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-SILENCE = 60  # seconds after which a call hangs
+SILENCE = 60  # seconds after which a call is made again, by itself, and hangs if it is silent again
+LONG = 20  # seconds of processor time after which a call is slow: a finding with its program
+SLOW = "took"
+ACCIDENT = "accident"
 # Errors that say something about us instead of about the arguments. (PyTorch has some assertions.)
 RAW = {
     "AttributeError", "KeyError", "UnboundLocalError", "NameError", "error",
@@ -102,18 +112,41 @@ def worker(package, seed, first, count):
         call = program(seed, number)
         torch.manual_seed(number)
         space = {"torch": torch, "made": made}
+        faulthandler.dump_traceback_later(SILENCE - 5)  # a hang says where
+        start = time.process_time()
         try:
             exec(compile(call.text, f"<call {number}>", "exec"), space)
-            result = "ok", plain(space["out"])
+            out = space["out"]
+            if "# then grad" in call.text:
+                out = out, _gradients(torch, space)
+            result = "ok", plain(out)
             if package == "flambeau":
-                _go_back(space["out"])
+                _go_back(out)
         except Exception as error:  # which one is the result
             result = "error", type(error).__name__, str(error)[:200]
+        out = None
         space.clear()
         harm = CHECKS.guards.broken() if package == "flambeau" else []
+        if time.process_time() - start > LONG:
+            harm.append(f"{SLOW} {time.process_time() - start:.1f} s")
         line = base64.b64encode(pickle.dumps((number, result, harm))).decode()
         told.write(line + "\n")
         told.flush()
+
+
+def _gradients(torch, space):
+    """Gradients of `out` with respect to the tensors of a program that want one."""
+    leaves = [t for name, t in sorted(space.items()) if name != "out" and _wants(torch, t)]
+    outs = space["out"] if isinstance(space["out"], (tuple, list)) else [space["out"]]
+    outs = [t for t in outs if _wants(torch, t)]
+    if not outs or not leaves:
+        return None
+    total = sum((t.sum().real if t.is_complex() else t.sum()) for t in outs)
+    return torch.autograd.grad(total, leaves, allow_unused=True)
+
+
+def _wants(torch, value):
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def _go_back(out):
@@ -130,27 +163,35 @@ def checked():
 
 def outcomes(package, seed, first, count):
     """(number, result, harm) of each call; results of lost ones are ("crash" or "hang", note)."""
-    at, last = first, first + count
+    at, last, again = first, first + count, None
     while at < last:
         command = [sys.executable, "-m", "tests.fuzz.run", "--worker", package]
-        command += ["--seed", str(seed), "--first", str(at), "--calls", str(last - at)]
-        process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=checked())
-        silent = False
-        try:
-            with selectors.DefaultSelector() as ready:
-                ready.register(process.stdout, selectors.EVENT_READ)
-                while at < last:
-                    silent = not ready.select(SILENCE)
-                    line = b"" if silent else process.stdout.readline()
-                    if not line:
-                        break
-                    at += 1
-                    yield pickle.loads(base64.b64decode(line))
-        finally:
-            if silent or at >= last:
-                process.kill()
-            note = process.communicate()[1].decode(errors="replace")[-300:]
-        if at < last:
+        source = "--programs" if isinstance(seed, str) else "--seed"
+        command += [source, str(seed), "--first", str(at), "--calls", str(last - at)]
+        # What a worker prints goes to a file: a pipe that nobody reads fills, and stops its writer.
+        with tempfile.TemporaryFile() as printed:
+            process = subprocess.Popen(command, stdout=PIPE, stderr=printed, env=checked())
+            silent = False
+            try:
+                with selectors.DefaultSelector() as ready:
+                    ready.register(process.stdout, selectors.EVENT_READ)
+                    while at < last:
+                        silent = not ready.select(SILENCE)
+                        line = b"" if silent else process.stdout.readline()
+                        if not line:
+                            break
+                        at += 1
+                        yield pickle.loads(base64.b64decode(line))
+            finally:
+                if silent or at >= last:
+                    process.kill()
+                process.communicate()
+                printed.seek(0)
+                note = printed.read().decode(errors="replace")[-2000 if silent else -300 :]
+        if at < last and silent and again != at:
+            again = at  # the machine may have been busy: once more, and the first time is kept
+            print(f"-- silent: number {at}\n{note}", file=sys.stderr, flush=True)
+        elif at < last:
             yield at, ("hang" if silent else "crash", f"{process.returncode}: {note}"), []
             at += 1
 
@@ -208,6 +249,8 @@ def judged(op, result, harm, theirs):
     """(kind of finding, note) of a call; None if nothing is wrong. theirs: PyTorch's result."""
     if result[:2] == ("error", "ZeroDivisionError") and op in DIVIDE:
         return None
+    if harm and harm[-1].startswith(SLOW):
+        return "slow", harm[-1]
     if harm or result[:2] == ("error", "LaunchError"):
         return "writes outside", str(harm[:3] or result[2])
     if result[0] in ("crash", "hang"):
@@ -232,6 +275,7 @@ def judged(op, result, harm, theirs):
 
 def findings(seed, first, count, oracle=False):
     """What is wrong with so many calls, one by one."""
+    from tests.fuzz.accidents import reason
     from tests.fuzz.programs import program
 
     streams = [outcomes("flambeau", seed, first, count)]
@@ -241,7 +285,10 @@ def findings(seed, first, count, oracle=False):
         call = program(seed, number)
         found = judged(call.op, result, harm, theirs[0][1] if theirs else None)
         if found is not None:
-            yield Finding(found[0], call.op, number, call.text, found[1])
+            why = reason(call.op, found[0], f"{call.text}\n{found[1]}")
+            kind = ACCIDENT if why else found[0]
+            note = f"{found[0]}: {found[1]}\n{why}" if why else found[1]
+            yield Finding(kind, call.op, number, call.text, note)
 
 
 def findings_of_all(seed, first, count, oracle, jobs):
@@ -269,6 +316,7 @@ def findings_of_all(seed, first, count, oracle, jobs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--programs", help="a file of programs in place of random ones")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--calls", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1, help="how many at the same time")
@@ -277,10 +325,10 @@ def main():
     parser.add_argument("--json", help="write all findings to this file, a line each")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    calls = options.programs or options.seed, options.first, options.calls
     if options.worker:
-        return worker(options.worker, options.seed, options.first, options.calls)
+        return worker(options.worker, *calls)
     counts, lines = Counter(), []
-    calls = options.seed, options.first, options.calls
     for f in findings_of_all(*calls, options.oracle, options.jobs):
         counts[f.kind] += 1
         lines.append(json.dumps(f._asdict()) + "\n")
@@ -288,7 +336,7 @@ def main():
             print(f"-- {f.kind}: {f.op}, number {f.number}\n{f.text}\n{f.note}\n", flush=True)
     if options.json:
         Path(options.json).write_text("".join(lines))
-    print(f"{options.calls} calls, seed {options.seed}: {dict(counts) or 'nothing found'}")
+    print(f"{options.calls} calls, seed {calls[0]}: {dict(counts) or 'nothing found'}")
     return None
 
 

@@ -343,5 +343,15 @@ def test_few_eigenpairs(largest):
     whole = L.eigvals(L.solve(b, a)).real.sort(-1).values
     expected = whole.flip(-1)[:, :2] if largest else whole[:, :2]
     assert ((values - expected).abs() < 1e-5 * expected.abs().max()).all()
-    with pytest.raises(ValueError, match="LPBPCG algorithm is not applicable"):
+    with pytest.raises(ValueError, match="LOBPCG algorithm is not applicable"):
         torch.lobpcg(a, k=20)
+
+
+def test_a_matrix_that_is_not_finite_spoils_no_other():
+    good = positive(sample(3, 3))
+    both = torch.stack([good, good * float("inf")])
+    for function in (L.eigvalsh, L.svdvals, L.eigvals, lambda a: L.eigh(a)[1]):
+        found = function(both)
+        assert torch.equal(found[0], function(good)), function
+        assert found[1].isnan().all()
+    assert L.matrix_rank(both).tolist() == [3, 0]
