@@ -276,6 +276,8 @@ def as_torch(value):
         value = value.detach().cpu().resolve_conj().resolve_neg()
         if value.dtype == flambeau.bfloat16:
             return torch.from_numpy(value.float().numpy()).to(torch.bfloat16)
+        if value.dtype == flambeau.complex32:
+            return torch.from_numpy(value.cfloat().numpy()).to(torch.complex32)
         return torch.from_numpy(value.contiguous().numpy().copy()).reshape(tuple(value.shape))
     return value.detach() if isinstance(value, torch.Tensor) else value
 
