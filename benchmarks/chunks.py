@@ -87,11 +87,8 @@ def clocked(ir):
     timed = f"%start = call i64 @llvm.readcyclecounter()\n  {call}\n"
     body = body.replace(call, timed + "  call void @note(i64 %c, i64 %start)")
     ir = f"{start}define internal void @work(ptr %p, i64 %c) {{{body}ret void{after}"
-    for name in ("_in_order", ""):
-        ir = ir.replace(f"@flambeau_pool_run{name}(", f"@plain_pool_run{name}(")
-    text = CLOCKED.format(words=8 + 4 * ROOM, mask=ROOM - 1)
-    start = text.index("define void @flambeau_pool_run")
-    return ir + text + text[start:].replace("pool_run", "pool_run_in_order")
+    ir = ir.replace("@flambeau_pool_run(", "@plain_pool_run(")
+    return ir + CLOCKED.format(words=8 + 4 * ROOM, mask=ROOM - 1)
 
 
 def regions(counts):

@@ -103,6 +103,10 @@ simple("nonzero, 16 M", lambda m, F, a: (a > 0).nonzero(), MILLIONS)
 simple("x[mask], 16 M", lambda m, F, a: a[a > 0], MILLIONS)
 simple("max_pool2d, 64 x 64 x 112", lambda m, F, a: F.max_pool2d(a, 3, 2, 1), (64, 64, 112, 112))
 simple("cat, 2 x 4096", lambda m, F, a, b: m.cat([a, b], 1), (4096, 4096), (4096, 4096))
+simple(
+    "cdist p=1, 4096 x 4096 x 64", lambda m, F, a, b: m.cdist(a, b, 1.0), (4096, 64), (4096, 64),
+    calls=3,
+)  # fmt: skip
 simple("pad, 64 x 64 x 112", lambda m, F, a: F.pad(a, (1, 1, 1, 1)), (64, 64, 112, 112))
 
 
@@ -186,6 +190,62 @@ def cross_entropy(name, rows, dtype, backward):
 cross_entropy("cross_entropy, 4096 x 50304", 4096, "float32", False)
 cross_entropy("cross_entropy both ways, 4096 x 50304", 4096, "float32", True)
 cross_entropy("cross_entropy bf16 both ways, 16384 x 50304", 16384, "bfloat16", True)
+
+
+# -- transforms and decompositions -----------------------------------------------------------------
+
+
+def spectra(name, work, *shape, dtype="float32", calls=5):
+    """Transforms of one tensor: work(torch.fft, tensor)."""
+    simple(name, lambda m, F, a: work(m.fft, a), shape, dtype=dtype, calls=calls)
+
+
+spectra("fft, 4096 x 4096", lambda fft, a: fft.fft(a), 4096, 4096, dtype="complex64")
+spectra("rfft, 64 x 1 M", lambda fft, a: fft.rfft(a), 64, 1 << 20)
+spectra("fft2, 64 x 512 x 512", lambda fft, a: fft.fft2(a), 64, 512, 512, dtype="complex64")
+spectra("rfft2 and back, 64 x 512 x 512", lambda fft, a: fft.irfft2(fft.rfft2(a)), 64, 512, 512)
+spectra(
+    "fft along rows, 4096 x 4096", lambda fft, a: fft.fft(a, dim=0), 4096, 4096, dtype="complex64"
+)
+simple(
+    "stft, 16 x 160000", lambda m, F, a, w: m.stft(a, 1024, 256, window=w, return_complex=True),
+    (16, 160000), (1024,),
+)  # fmt: skip
+
+
+def matrices(name, work, *shape, calls=2, positive=False):
+    """Decompositions: work(torch.linalg, matrices); positive: positive definite ones."""
+
+    @case(name, calls)
+    def make(m):
+        a = drawn(m, *shape)
+        if positive:
+            a = a @ a.mT + shape[-1] * m.eye(shape[-1]).to("cuda")
+        return lambda: work(m.linalg, a)
+
+
+matrices("cholesky, 2048", lambda la, a: la.cholesky(a), 2048, 2048, positive=True)
+matrices("cholesky, 512 x 64", lambda la, a: la.cholesky(a), 512, 64, 64, positive=True)
+matrices("lu_factor, 2048", lambda la, a: la.lu_factor(a), 2048, 2048)
+matrices("lu_factor, 512 x 64", lambda la, a: la.lu_factor(a), 512, 64, 64)
+matrices("solve, 2048", lambda la, a: la.solve(a, a), 2048, 2048)
+matrices("solve, 512 x 64", lambda la, a: la.solve(a, a), 512, 64, 64)
+matrices("inv, 2048", lambda la, a: la.inv(a), 2048, 2048)
+matrices("inv, 512 x 64", lambda la, a: la.inv(a), 512, 64, 64)
+matrices("det, 4096 x 8", lambda la, a: la.det(a), 4096, 8, 8)
+matrices(
+    "solve_triangular, 2048", lambda la, a: la.solve_triangular(a, a, upper=True), 2048, 2048,
+    positive=True,
+)  # fmt: skip
+matrices("qr, 1024", lambda la, a: la.qr(a), 1024, 1024)
+matrices("qr, 256 x 64", lambda la, a: la.qr(a), 256, 64, 64)
+matrices("svd, 512", lambda la, a: la.svd(a), 512, 512)
+matrices("svd, 256 x 32", lambda la, a: la.svd(a), 256, 32, 32)
+matrices("svdvals, 512", lambda la, a: la.svdvals(a), 512, 512)
+matrices("eigh, 1024", lambda la, a: la.eigh(a), 1024, 1024, positive=True)
+matrices("eigh, 512 x 32", lambda la, a: la.eigh(a), 512, 32, 32, positive=True)
+matrices("eig, 256", lambda la, a: la.eig(a), 256, 256)
+matrices("lstsq, 2048 x 256", lambda la, a: la.lstsq(a, a).solution, 2048, 256)
 
 
 @case("50 x (mul, tanh), forward and backward", 5)

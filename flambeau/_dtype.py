@@ -1,6 +1,6 @@
 """dtypes, the promotion lattice, finfo and iinfo.
 
-A dtype is one of fifteen objects, a float of eight bits, or a name for something rarer. `code` is
+A dtype is one of sixteen objects, a float of eight bits, or a name for something rarer. `code` is
 the compiler's short name for it (f32, bf16, c64, ...),
 `category` its place among bool < integer < floating < complex, which decides promotion;
 `scalar_name` and `cpp_name` are what PyTorch calls it in its messages.
@@ -46,15 +46,12 @@ class dtype:
         return self.category == COMPLEX
 
     def to_real(self):
-        parts = {"complex32": float16, "complex64": float32, "complex128": float64}
-        return parts.get(self.name, self)
+        return _REAL.get(self.name, self)
 
     def to_complex(self):
         if self.category < FLOATING:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
-        if self.name in ("float16", "complex32"):
-            return complex32
-        return complex128 if self.name in ("float64", "complex128") else complex64
+        return self if self.category == COMPLEX else _COMPLEX.get(self.name, complex64)
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -97,9 +94,13 @@ float16 = _make("float16", "f16", 2, FLOATING, True, "Half", "c10::Half")
 bfloat16 = _make("bfloat16", "bf16", 2, FLOATING, True, "BFloat16", "c10::BFloat16", "uint16")
 float32 = _make("float32", "f32", 4, FLOATING, True, "Float", "float")
 float64 = _make("float64", "f64", 8, FLOATING, True, "Double", "double")
+# pairs of float16, which kernels compute with as complex64; NumPy has no name for them
+complex32 = _make("complex32", "c32", 4, COMPLEX, True, "ComplexHalf", "c10::complex<c10::Half>")
 complex64 = _make("complex64", "c64", 8, COMPLEX, True, "ComplexFloat", "c10::complex<float>")
 complex128 = _make("complex128", "c128", 16, COMPLEX, True, "ComplexDouble", "c10::complex<double>")
 
+_REAL = {"complex32": float16, "complex64": float32, "complex128": float64}
+_COMPLEX = {"float16": complex32, "float32": complex64, "float64": complex128}
 BY_NAME = {d.name: d for d in ALL}
 BY_CODE = {d.code: d for d in ALL}
 
@@ -114,9 +115,9 @@ class NamedOnly(dtype):
         raise NotImplementedError(f"Tensors of dtype {self} are not implemented in flambeau")
 
 
-def _without_kernels(name, scalar_name, itemsize=1, category=FLOATING):
+def _without_kernels(name, scalar_name):
     self = object.__new__(NamedOnly)
-    self.name, self.itemsize, self.category, self.is_signed = name, itemsize, category, True
+    self.name, self.itemsize, self.category, self.is_signed = name, 1, FLOATING, True
     self.scalar_name, self.cpp_name, self.numpy_name = scalar_name, f"c10::{scalar_name}", "uint8"
     self.rank = len(ALL)
     return self
@@ -166,22 +167,9 @@ FLOAT8 = {
     for name in ("float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split())
 }
 BY_CODE |= {d.code: d for d in FLOAT8.values()}
-
-
-def _complex_halves():
-    """Pairs of float16; kernels read and write them as complex64."""
-    self = object.__new__(dtype)
-    self.name, self.code, self.itemsize, self.category = "complex32", "c32", 4, COMPLEX
-    self.is_signed, self.scalar_name, self.rank = True, "ComplexHalf", len(ALL)
-    self.cpp_name, self.numpy_name = "c10::complex<c10::Half>", "uint32"
-    return self
-
-
-complex32 = BY_CODE["c32"] = _complex_halves()
 WITHOUT_KERNELS = {
     **FLOAT8,
     "float4_e2m1fn_x2": _without_kernels("float4_e2m1fn_x2", "Float4_e2m1fn_x2"),
-    "complex32": complex32,
 }
 # quantized dtype -> that of its integers; the last two hold several to a byte
 QUANTIZED = {
@@ -224,9 +212,9 @@ def _promote(a, b):
     if a.category > b.category:
         a, b = b, a
     if a.category < b.category:
-        # a complex number meeting a double must hold the double, and so on
-        wide = a.category == FLOATING and a.to_complex().itemsize > b.itemsize
-        return a.to_complex() if wide else b
+        if a.category < FLOATING or b.category == FLOATING:
+            return b
+        a = a.to_complex()  # a complex64 meeting a double must hold the double
     if b.category == INTEGER:
         return _promote_integers(a, b)
     if {a, b} == {float16, bfloat16}:
@@ -298,7 +286,9 @@ def set_default_dtype(d):
 
 
 def default_complex():
-    return complex128 if Defaults.dtype is float64 else complex64
+    if Defaults.dtype is bfloat16:
+        raise RuntimeError("invalid default scalar type for complex")
+    return Defaults.dtype.to_complex()
 
 
 def scalar_dtype(kind):
@@ -307,9 +297,7 @@ def scalar_dtype(kind):
         return bool_
     if kind is int:
         return int64
-    if kind is float:
-        return Defaults.dtype
-    return default_complex()
+    return Defaults.dtype if kind is float else Defaults.dtype.to_complex()
 
 
 def result_dtype(operands):
@@ -425,6 +413,11 @@ def check_fits(value, dtype):
     if not _fits(value, dtype):
         raise overflow(dtype)
     return value
+
+
+def check_fill(value, dtype):
+    """The same for a number to fill with: what complex64 holds may become infinite in complex32."""
+    return check_fits(value, complex64 if dtype is complex32 else dtype)
 
 
 def as_64_bits(value, floating):

@@ -7,6 +7,7 @@ Arguments that answer, and subclasses of Tensor, are in interposing/overriding.p
 
 import contextlib
 import functools
+import inspect
 import types as python_types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = [
     "get_default_nowrap_functions",
     "get_ignored_functions",
     "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "is_tensor_like",
@@ -226,6 +228,24 @@ def is_tensor_method_or_property(func: Callable) -> bool:
 def get_default_nowrap_functions() -> set[Callable]:
     """Functions whose result the default `__torch_function__` leaves as it is."""
     return nowrap()
+
+
+def get_testing_overrides() -> dict[Callable, Callable]:
+    """For each function that can be overridden one with its parameters that gives -1."""
+    found = {}
+    for functions in get_overridable_functions().values():
+        for function in functions:
+            found[function] = _dummy(function)
+    return found
+
+
+def _dummy(function):
+    def override(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    with contextlib.suppress(TypeError, ValueError):
+        override.__signature__ = inspect.signature(function)
+    return override
 
 
 def get_ignored_functions() -> set[Callable]:

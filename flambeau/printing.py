@@ -233,7 +233,10 @@ def says_dtype(t) -> bool:
         return False
     if t.is_meta or t.numel() == 0:
         return True
-    return t.dtype not in (_dtype.int64, _dtype.bool_, _dtype.default_complex())
+    # a default of float16 does not speak for complex32
+    wide = _dtype.default_dtype() is _dtype.float64
+    complex_ = _dtype.complex128 if wide else _dtype.complex64
+    return t.dtype not in (_dtype.int64, _dtype.bool_, complex_)
 
 
 def grad_suffix(t) -> str | None:

@@ -34,6 +34,10 @@ class Storage:
 # empty, which is while any thread is in inference mode.
 
 
+class SavedInferenceTensorError(RuntimeError):
+    """An inference tensor cannot be saved for backward; who does not need it may do without."""
+
+
 class Uncounted(int):
     """The version of memory that was made in inference mode. Programs are not told of it."""
 
@@ -49,7 +53,7 @@ class Uncounted(int):
         return Uncounted(int(self) + writes)
 
     def __pos__(self):
-        raise RuntimeError(
+        raise SavedInferenceTensorError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
             "inference mode in computation tracked by autograd. To work around this, you can make "
             "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
@@ -84,22 +88,22 @@ class Composed(Storage):
     held: list
 
 
-def _nothing(pointer):
-    pass
+def nothing(pointer):
+    """What gives memory back that is not ours."""
 
 
 def composed(value):
     """A storage for a tensor whose elements a value made of other tensors holds."""
     self = object.__new__(Composed)
     self.pointer, self.nbytes, self.version = 0, 0, beginning.version
-    self.give, self.owner, self.held = _nothing, None, [value]
+    self.give, self.owner, self.held = nothing, None, [value]
     return self
 
 
 def new_storage(nbytes, device=cpu):
     """A fresh block of at least nbytes on a device."""
     self = object.__new__(Storage)
-    self.give = _nothing  # so that a failing allocation leaves nothing to free
+    self.give = nothing  # so that a failing allocation leaves nothing to free
     self.pointer, self.nbytes, self.version, self.owner = 0, nbytes, beginning.version, None
     pool = device.runtime.pool_for(nbytes)
     try:
@@ -166,7 +170,7 @@ def borrowed_storage(pointer, nbytes, owner):
     """Memory that belongs to somebody else, who is kept alive."""
     self = object.__new__(Storage)
     self.pointer, self.nbytes, self.version = pointer, nbytes, beginning.version
-    self.give, self.owner = _nothing, owner
+    self.give, self.owner = nothing, owner
     return self
 
 

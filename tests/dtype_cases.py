@@ -5,7 +5,7 @@ import itertools
 
 NAMES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 "
-    "complex64 complex128"
+    "complex32 complex64 complex128"
 ).split()
 SCALARS = ["True", "2", "2.5", "2j"]
 
@@ -18,15 +18,12 @@ MIXED = [
         f"a, b = torch.zeros({s}, dtype=torch.{x}), torch.zeros({t}, dtype=torch.{y}); torch.result_type(a, b)"
         for x, y in itertools.product(NAMES, NAMES)
         for s, t in (("()", "()"), ("1", "()"), ("()", "1"), ("1", "1"))
-        # complex32 does not exist here
-        if s == t or not ("float16" in (x, y) and "complex" in x + y)
     ],
     *[
         f"torch.result_type(torch.zeros({s}, dtype=torch.{x}), {n})"
         for x in NAMES
         for n in SCALARS
         for s in ("()", "1")
-        if (x, n) != ("float16", "2j")  # complex32 does not exist here
     ],
     *[
         f"torch.result_type({n}, torch.zeros(1, dtype=torch.{x}))"
@@ -78,8 +75,8 @@ NAMED = [
         f"d = torch.{d}; (d, str(d), d.itemsize, d.is_floating_point, d.is_complex, d.is_signed, d.to_real())"
         for d in NAMES
     ],
-    *[f"torch.{d}.to_complex()" for d in NAMES if d not in ("float16", "bfloat16")],
-    *[f"torch.{a}" for a in "half float double short int long cfloat cdouble".split()],
+    *[f"torch.{d}.to_complex()" for d in NAMES],
+    *[f"torch.{a}" for a in "half float double short int long chalf cfloat cdouble".split()],
     *[f"pickle.loads(pickle.dumps(torch.{d})) is torch.{d}" for d in NAMES],
     *[f"copy.deepcopy(torch.{d}) is torch.{d}" for d in ("float32", "bool")],
     "torch.float is torch.float32, torch.long is torch.int64, torch.float == torch.float32",

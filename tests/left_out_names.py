@@ -18,7 +18,7 @@ LEFT_OUT = {
     "torch: AVG|SUM|AggregationType": "counters of torch.monitor",
     "torch: DispatchKey|Tag": DISPATCHER,
     "torch: ScriptClass|import_ir_.*|merge_type_.*|parse_.*|unify_type_list": TORCHSCRIPT,
-    "torch: bit|bits.*|int[1-7]|uint[1-7]|complex32|chalf": "dtypes without kernels",
+    "torch: bit|bits.*|int[1-7]|uint[1-7]": "dtypes without kernels",
     "torch: quantized_.*": OLD_QUANTIZATION,
     "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy|split_copy":
         "copies of views that only PyTorch's own compiler asks for",
@@ -30,10 +30,9 @@ LEFT_OUT = {
     "torch.ao.quantization.observer": OLD_QUANTIZATION,
     "torch.autograd: NestedIOFunction|variable": "names from before PyTorch 1.0",
     "torch.autograd.function: NestedIOFunction": "names from before PyTorch 1.0",
-    "torch.autograd: enforce_grad_layout_policy|set_multithreading_enabled":
-        "backward runs in the calling thread, and gradients have the layout of their tensors",
-    "torch.autograd.grad_mode: enforce_grad_layout_policy|set_multithreading_enabled":
-        "backward runs in the calling thread, and gradients have the layout of their tensors",
+    "torch.autograd: enforce_grad_layout_policy": "gradients have the layout of their tensors",
+    "torch.autograd.grad_mode: enforce_grad_layout_policy":
+        "gradients have the layout of their tensors",
     "torch.autograd.gradcheck: get_.*_jacobian.*": "deprecated, in favour of gradcheck itself",
     "torch.autograd.graph: region_activation_memory_budget|set_.*": DEVICE,
     "torch.backends.cuda": GPU_TOOLS,
@@ -44,7 +43,6 @@ LEFT_OUT = {
     "torch.cuda: .*Storage": "typed storages of GPUs, deprecated",
     "torch.cuda: CUDAPluggableAllocator|change_current_allocator|GreenContext": CPP,
     "torch.cuda: jiterator|nccl|tunable": GPU_TOOLS,
-    "torch.cuda.amp: amp_definitely_not_available": "is_available says the same",
     "torch.cuda.comm": "several GPUs in one process: torch.distributed has one each",
     "torch.cuda.gds": GPU_TOOLS,
     "torch.cuda.memory": CPP,
@@ -78,17 +76,16 @@ LEFT_OUT = {
     "torch.package": PACKAGE,
     "torch.sparse": "sparse matrices of NVIDIA's tensor cores, and a solver of its libraries",
     "torch.utils: ThroughputBenchmark|get_cpp_backtrace": CPP,
-    "torch.utils: generate_methods_.*|rename_privateuse1_backend|set_module":
+    "torch.utils: generate_methods_.*|rename_privateuse1_backend":
         "for devices that are added to PyTorch from outside",
     "torch.utils.benchmark: CallgrindStats|CopyIfCallgrind|FunctionCounts?": "they count "
         "instructions through valgrind and a C++ extension",
     "torch.utils.cpp_extension": CPP,
     "torch.utils.data": DATAPIPES,
     "torch.utils.deterministic": "memory is never left as it was by a kernel",
-    "torch.utils.hooks: BackwardHook|warn_if_has_hooks": "how PyTorch's modules do it inside",
+    "torch.utils.hooks: BackwardHook": "how PyTorch's modules do it inside",
     "torch.utils.mobile_optimizer": "TorchScript on phones",
     "torch.xpu": DEVICE,
-    "torch.Tensor: chalf": "dtypes without kernels",
     "torch.Tensor: index|slice_inverse": "bound by PyTorch for its compiler",
     "torch.Tensor: storage_type": "typed storages are deprecated",
     "torch.Tensor: to_mkldnn": "there is one layout of dense tensors",

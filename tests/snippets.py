@@ -16,6 +16,11 @@ import warnings
 
 import numpy as np
 
+# of a process, so only the first who asks hears it
+_SAID_ONCE = re.compile(
+    "TypedStorage is deprecated|ComplexHalf support is experimental|index_reduce.* is in beta"
+)
+
 
 def describe(value, torch):
     """A value as text that says everything that must agree."""
@@ -94,6 +99,6 @@ def outcome(torch, snippet):
     told = {
         f"warns {w.category.__name__}: {sentence(w.message)}"
         for w in seen
-        if w.category is UserWarning and "TypedStorage is deprecated" not in str(w.message)
+        if w.category is UserWarning and not _SAID_ONCE.search(str(w.message))
     }
     return " | ".join([*sorted(told), text])

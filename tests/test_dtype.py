@@ -95,21 +95,3 @@ def test_results_of_operations_have_the_promoted_dtype():
     ):
         out = torch.ones(2, dtype=a) + torch.ones(2, dtype=b)
         assert out.dtype is torch.promote_types(a, b)
-
-
-def test_complex_halves_are_cast_moved_and_added():
-    x = torch.tensor([1 + 2j, 3.5 - 1j, 2048 + 1j] * 7)
-    half = x.chalf()
-    assert half.dtype is torch.complex32 and half.element_size() == 4
-    assert torch.equal(half.cfloat(), x) and half[1].item() == 3.5 - 1j
-    assert torch.equal(half.imag.float(), x.imag) and half.real.dtype is torch.float16
-    turned = half.reshape(3, 7).t()
-    assert torch.equal(turned.contiguous().cfloat(), x.reshape(3, 7).t())
-    assert torch.equal((half + half).to(torch.complex128), (x + x).to(torch.complex128))
-    assert torch.equal(torch.cat([half, half[:2]])[-2:].cfloat(), x[:2])
-    assert (torch.ones(2, dtype=torch.float16) * 1j).dtype is torch.complex32
-    assert torch.promote_types(torch.complex32, torch.float32) is torch.complex64
-    with pytest.raises(NotImplementedError, match="not implemented for 'ComplexHalf'"):
-        half @ half
-    with pytest.raises(TypeError, match="ComplexHalf"):
-        half.numpy()

@@ -101,3 +101,33 @@ def test_quantized_modules_may_be_imported_first():
 
     code = "import flambeau.ao.nn.intrinsic.quantized; import flambeau.ao.nn.quantized"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_switches_that_change_nothing():
+    with flambeau.autograd.set_multithreading_enabled(False):
+        x = flambeau.ones(2, requires_grad=True)
+        (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+    @flambeau.autograd.set_multithreading_enabled(True)
+    def twice(a):
+        return a * 2
+
+    assert twice(2) == 4
+
+
+def test_hooks_that_files_will_not_have_are_told():
+    x = flambeau.ones(2, requires_grad=True)
+    x.register_hook(flambeau.utils.hooks.unserializable_hook(lambda g: g))
+    flambeau.utils.hooks.warn_if_has_hooks(x)
+    x.register_hook(lambda g: g)
+    with pytest.warns(UserWarning, match="on tensor will not be serialized"):
+        flambeau.utils.hooks.warn_if_has_hooks(x)
+
+
+def test_modules_of_objects_are_set():
+    kind = type("Kind", (), {})
+    flambeau.utils.set_module(kind, "somewhere.else")
+    assert kind.__module__ == "somewhere.else"
+    with pytest.raises(TypeError, match="The mod argument should be a string"):
+        flambeau.utils.set_module(kind, 3)

@@ -1,6 +1,7 @@
 """torch.overrides: subclasses of Tensor, objects that answer for functions, modes."""
 
 import copy
+import inspect
 import pickle
 import subprocess
 import sys
@@ -11,6 +12,11 @@ import pytest
 import flambeau
 from flambeau import interposing
 from flambeau.interposing import overriding
+from flambeau.utils._python_dispatch import (
+    is_traceable_wrapper_subclass_type,
+    return_and_correct_aliasing,
+    transform_subclass,
+)
 from tests.override_cases import (
     CASES,
     DISPATCHED,
@@ -76,6 +82,7 @@ def test_dispatch_modes_see_derivatives_op_by_op(text):
     with Mode():
         loss.backward()
     assert [name for name in log if name in BACKWARD[text]] == BACKWARD[text]
+    assert log[0] == "ones_like.default"  # where backward starts
     eval(text, {**names, "w": again}).backward()
     assert flambeau.allclose(w.grad, again.grad)
 
@@ -163,3 +170,55 @@ x + 1
 assert asked == ["add"], asked
 """
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_every_function_has_a_stand_in():
+    found = flambeau.overrides.get_testing_overrides()
+    assert found[flambeau.add](1, 2) == -1
+    names = list(inspect.signature(found[flambeau.nn.functional.relu]).parameters)
+    assert names == ["input", "inplace"]
+
+
+class Pair(flambeau.Tensor):
+    """A tensor that holds another one, twice."""
+
+    @staticmethod
+    def __new__(cls, a, b):
+        return flambeau.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __tensor_flatten__(self):
+        return ["a", "b"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts, facts, size, stride):
+        return Pair(parts["a"], parts["b"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        sides = [
+            func(*[getattr(x, side) if isinstance(x, cls) else x for x in args], **(kwargs or {}))
+            for side in ("a", "b")
+        ]
+        return return_and_correct_aliasing(func, args, kwargs, Pair(*sides))
+
+
+def test_wrappers_give_back_what_was_written_to():
+    pair = Pair(flambeau.zeros(2), flambeau.ones(2))
+    assert pair.add_(1) is pair and pair.b.tolist() == [2, 2]
+    assert (pair + 1) is not pair and (pair * 2).a.tolist() == [2, 2]
+    other = transform_subclass(pair, lambda name, part: part * 3)
+    assert type(other) is Pair and other.a.tolist() == [3, 3]
+    assert is_traceable_wrapper_subclass_type(Pair)
+    assert not is_traceable_wrapper_subclass_type(flambeau.Tensor)
+
+
+def test_schemas_tell_of_aliases():
+    aten = flambeau.ops.aten
+    first = aten.add_.Tensor._schema.arguments[0]
+    assert first.alias_info.is_write and first.alias_info.before_set == {"a"}
+    assert aten.add.Tensor._schema.arguments[0].alias_info is None
+    assert aten.view.default.is_view and not aten.add.Tensor.is_view
+    assert aten.split.Tensor._schema.arguments[0].alias_info.after_set == {"*"}

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import flambeau
+from flambeau.serialization import pickling
 from tests.saved_objects import DTYPES, make, seen
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -264,7 +265,8 @@ class Unpicklable:
 def test_the_file_of_before_survives(tmp_path, monkeypatch, failure):
     path = tmp_path / "w.pt"
     flambeau.save("before", path)
-    obj = [flambeau.ones(10), Unpicklable() if failure == "pickling" else 1]
+    count = 1 << 18 if failure == "disk full" else 10  # large files are waited for
+    obj = [flambeau.ones(count), Unpicklable() if failure == "pickling" else 1]
     if failure == "rename":
         monkeypatch.setattr(os, "replace", full)
     elif failure == "disk full":
@@ -274,6 +276,30 @@ def test_the_file_of_before_survives(tmp_path, monkeypatch, failure):
     monkeypatch.undo()
     assert flambeau.load(path) == "before"
     assert os.listdir(tmp_path) == ["w.pt"]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_tensors_are_the_same_whether_written_at_once_or_part_by_part(monkeypatch, protocol):
+    base = flambeau.arange(300.0).reshape(3, 100)
+    obj = {str(k): flambeau.full((k + 1, 70000 // 4), k, dtype=flambeau.int8) for k in range(3)}
+    obj |= {"base": base, "view": base[1:, ::7], "again": base, "scalar": flambeau.tensor(2.5)}
+    obj |= {"wide": flambeau.zeros(2, 1, 3, 1, 2, requires_grad=True), "empty": flambeau.empty(0)}
+    obj["parameter"] = flambeau.nn.Parameter(flambeau.ones(2))
+    files = []
+    for at_once in (True, False):
+        if not at_once:
+            monkeypatch.setattr(pickling.Pickler, "save", pickling.pickle._Pickler.save)
+        files.append(io.BytesIO())
+        flambeau.save(obj, files[-1], pickle_protocol=protocol)
+    assert protocol == 4 or len(files[0].getvalue()) < len(files[1].getvalue())
+    for file in files:
+        found = flambeau.load(io.BytesIO(file.getvalue()))
+        assert list(found) == list(obj) and found["again"] is found["base"]
+        assert found["view"].data_ptr() == found["base"].data_ptr() + 400
+        for name, tensor in obj.items():
+            assert found[name].equal(tensor) and found[name].stride() == tensor.stride()
+            assert found[name].requires_grad == tensor.requires_grad
+            assert type(found[name]) is type(tensor)
 
 
 def full(*arguments):

@@ -1,7 +1,8 @@
 """How many samples of PyTorch's own op database agree: with PyTorch, or on a GPU with the host.
 
 Usage: python tools/op_database.py [--device cpu|cuda] [--beside torch|host] [--dtypes int64,...]
-           [--only PATTERN] [--samples 4] [--gradients] [--part 1/8] [--show 20] [--json FILE]
+           [--only PATTERN] [--samples 4] [--gradients] [--refusals] [--part 1/8] [--show 20]
+           [--json FILE]
 
 PyTorch must be installed (and `expecttest`, which its database asks for); the database
 (`torch.testing._internal`) is read from outside. A sample is called with our tensors on `--device`,
@@ -9,7 +10,9 @@ and its result is compared with PyTorch's on the CPU, or with our own there (`--
 GPU gets wrong): value, dtype, shape, and with `--gradients` the gradients. The share that agrees is
 printed, and what differs by op and kind. Samples that PyTorch itself refuses are counted apart, and
 so are those whose difference was judged once (`op_accidents.py` says why); a name that is missing
-here makes all samples of its op differ. `--part 1/8` takes every eighth op, so that several
+here makes all samples of its op differ. With `--refusals` the type and the first sentence of what
+PyTorch raises count as its result. Samples of complex32 are those of complex64, narrowed, for all
+ops: the database knows few that have any. `--part 1/8` takes every eighth op, so that several
 processes can share the work; `--join FILE...` adds up what they wrote with `--json`.
 """
 
@@ -32,7 +35,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import op_accidents
 
 SECONDS = 60  # of processor time for one op with one dtype
-TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float64": 1e-7, "complex128": 1e-7}
+TOLERANCE = {
+    "float16": 2e-3,
+    "complex32": 0.0,
+    "bfloat16": 2e-2,
+    "float64": 1e-7,
+    "complex128": 1e-7,
+}
+BITS = {torch.bfloat16: torch.int16, torch.complex32: torch.int32}  # NumPy has no names for these
 # Drawn: a sample draws the same numbers in both libraries on the host, not on another device.
 RANDOM = re.compile(
     "bernoulli|cauchy|dropout|exponential|geometric|log_normal|multinomial|normal|rand|uniform|"
@@ -136,9 +146,9 @@ class Moved:
         if value.layout is not torch.strided:
             return self.sparse(value)
         plain = value.detach().resolve_conj().resolve_neg()
-        if plain.dtype == torch.bfloat16:
-            there = flambeau.from_numpy(plain.contiguous().view(torch.int16).numpy().copy())
-            there = there.view(flambeau.bfloat16)
+        if plain.dtype in BITS:
+            flat = plain.contiguous().reshape(-1).view(BITS[plain.dtype]).numpy().copy()
+            there = flambeau.from_numpy(flat).view(self(plain.dtype)).reshape(tuple(plain.shape))
         else:
             there = flambeau.from_numpy(plain.contiguous().numpy().copy())
         apart = all(step or size < 2 for size, step in zip(plain.shape, plain.stride()))
@@ -201,6 +211,36 @@ class Kept(Moved):
         if isinstance(value, kept | functions | type | torch.nn.Module):
             return value
         return super().__call__(value)
+
+
+class Narrow(Kept):
+    """Arguments of complex64 as complex32, and floats as float16."""
+
+    def tensor(self, value):
+        kinds = {torch.complex64: torch.complex32, torch.float32: torch.float16}
+        found = value.detach().to(kinds.get(value.dtype, value.dtype))
+        return found.requires_grad_(value.requires_grad)
+
+    def __call__(self, value):
+        return torch.complex32 if value is torch.complex64 else super().__call__(value)
+
+
+def narrowed(sample):
+    """A sample of complex64 in half the precision."""
+    found, narrow = types.SimpleNamespace(), Narrow("cpu", False)
+    found.input, found.args = narrow(sample.input), narrow(tuple(sample.args))
+    found.kwargs = narrow(sample.kwargs)
+    found.output_process_fn_grad = sample.output_process_fn_grad
+    return found
+
+
+def sentence(error):
+    """The type and the first sentence of a complaint."""
+    text = re.split(r"\n|(?<=[a-z)\]'\"])\. |; ", str(error).strip(), maxsplit=1)[0]
+    text = re.sub(r"(invalid combination of arguments) - got.*", r"\1", text)
+    kind = type(error)
+    name = kind.__name__ if kind.__module__ == "builtins" else kind.__mro__[1].__name__
+    return f"{name}: {text.rstrip('. ')}"
 
 
 class Exact(Kept):
@@ -277,7 +317,8 @@ def as_torch(value):
         if value.dtype == flambeau.bfloat16:
             return torch.from_numpy(value.float().numpy()).to(torch.bfloat16)
         if value.dtype == flambeau.complex32:
-            return torch.from_numpy(value.cfloat().numpy()).to(torch.complex32)
+            flat = value.contiguous().reshape(-1).view(flambeau.int32).numpy().copy()
+            return torch.from_numpy(flat).view(torch.complex32).reshape(tuple(value.shape))
         return torch.from_numpy(value.contiguous().numpy().copy()).reshape(tuple(value.shape))
     return value.detach() if isinstance(value, torch.Tensor) else value
 
@@ -316,6 +357,8 @@ def judge(op, sample, settings, dtype):
     except TimeIsUpError:
         raise
     except Exception as error:  # PyTorch refuses: not a sample for us
+        if settings.refusals and ours is not None:
+            return refused(ours, sample, settings, sentence(error))
         return "refused by PyTorch", str(error)
     if ours is None:
         return "no such name", ""
@@ -346,6 +389,18 @@ def judge(op, sample, settings, dtype):
         raise
     except Exception as error:
         return "raises", f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
+
+
+def refused(ours, sample, settings, wanted):
+    """Is a sample that PyTorch refuses refused here, in the same words?"""
+    try:
+        called(ours, sample, Moved(settings.device, False))
+    except TimeIsUpError:
+        raise
+    except Exception as error:
+        found = sentence(error)
+        return ("agrees", "") if found == wanted else ("words", f"{found} for {wanted}")
+    return "not refused", wanted
 
 
 def compared(found, wanted, slopes, wanted_slopes, tolerance, unique):
@@ -380,16 +435,19 @@ def counted(settings):
         name = op.name + (f" ({op.variant_test_name})" if op.variant_test_name else "")
         for dtype in settings.dtypes.split(","):
             kind = getattr(torch, dtype)
-            if kind not in op.dtypes:
+            narrow = kind is torch.complex32
+            if kind not in op.dtypes and not (narrow and torch.complex64 in op.dtypes):
                 continue
             counts, notes = collections.Counter(), {}
             slopes = settings.gradients and op.supports_autograd
             slopes = slopes and (kind.is_floating_point or kind.is_complex)
             try:
                 signal.setitimer(signal.ITIMER_PROF, SECONDS)
-                for k, sample in enumerate(op.sample_inputs("cpu", kind, requires_grad=slopes)):
+                given = torch.complex64 if narrow else kind
+                for k, sample in enumerate(op.sample_inputs("cpu", given, requires_grad=slopes)):
                     if k >= settings.samples:
                         break
+                    sample = narrowed(sample) if narrow else sample
                     word, more = judge(op, sample, settings, dtype)
                     counts[word] += 1
                     notes.setdefault(word, more)
@@ -440,6 +498,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--samples", type=int, default=4, help="of each op and dtype")
     parser.add_argument("--gradients", action="store_true")
+    parser.add_argument("--refusals", action="store_true", help="compare what is raised, too")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--show", type=int, default=40)
     parser.add_argument("--json", help="write what was counted to this file, a line each")

@@ -7,6 +7,8 @@ from flambeau import interposing
 from flambeau._device import default_device, device
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import set_grad_enabled
+from flambeau.backends.gpu_libraries import _BlasBackend as _BlasBackend
+from flambeau.backends.gpu_libraries import _LinalgBackend as _LinalgBackend
 from flambeau.cuda._devices import devices as cuda_devices
 from flambeau.interposing.overriding import ARGUMENTS, disabled
 from flambeau.nn import functional

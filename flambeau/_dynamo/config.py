@@ -11,6 +11,7 @@ error_on_recompile = False
 fail_on_recompile_limit_hit = False
 verbose = False
 disable = False
+stance = "default"  # torch.compiler.set_stance
 dynamic_shapes = True
 assume_static_by_default = True
 automatic_dynamic_shapes = True

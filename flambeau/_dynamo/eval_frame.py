@@ -32,8 +32,8 @@ def _settings(backend, fullgraph, dynamic, mode, options):
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
     if mode is not None and mode not in _MODES:
-        known = ", ".join(repr(m) for m in _MODES)
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: [{known}]")
+        known = "default, lite, reduce-overhead, max-autotune-no-cudagraphs, max-autotune"
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {known}")
     backend = compiler.get_default_backend() if backend is None else backend
     lookup_backend(backend)
     return Settings(backend, fullgraph, dynamic, dict(options or _MODES[mode or "default"]))

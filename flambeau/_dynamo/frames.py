@@ -12,6 +12,7 @@ import threading
 import types
 from typing import Any
 
+from flambeau._dynamo import branches as branches
 from flambeau._dynamo import config, surroundings
 from flambeau._dynamo.exc import BackendCompilerFailed, Break, RecompileError, Unsupported
 from flambeau._dynamo.fragments import Fragment, live_names, split_reason, whole_reason
@@ -86,7 +87,7 @@ class Frame:
         self.by_layouts = {k: e for k, e in self.by_layouts.items() if e in self.entries}
 
     def _missed(self, fn, args, kwargs):
-        if self.is_plain:
+        if self.is_plain or (config.stance != "default" and self._stands_back(fn, args)):
             return self.plainly(fn, args, kwargs)
         with self.lock:
             entry = self._new_entry(fn, args, kwargs)
@@ -99,6 +100,23 @@ class Frame:
                 self.failures += 1
                 self.is_plain = self.failures > config.recompile_limit
         return self.plainly(fn, args, kwargs)
+
+    def _stands_back(self, fn, args):
+        """Is a call that no entry fits to run as it is? See torch.compiler.set_stance."""
+        if config.stance == "fail_on_recompile":
+            code = fn.__code__
+            raise RuntimeError(
+                "Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: "
+                f"'{code.co_filename}', function name: '{code.co_name}', line number: "
+                f"{code.co_firstlineno}"
+            )
+        if config.stance in ("eager_then_compile", "aot_eager_then_compile"):
+            is_first = not self.entries and not self.sizes.first
+            for k, tensor in enumerate(args):
+                if isinstance(tensor, Tensor):
+                    self.sizes.first.setdefault(("arg", k), tuple(tensor.shape))
+            return is_first
+        return config.stance == "eager_on_recompile"
 
     def plainly(self, fn: Any, args: tuple, kwargs: dict) -> Any:
         """The call as it is."""

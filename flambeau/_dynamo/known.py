@@ -5,6 +5,7 @@ PURE_MODULES depend on nothing but their arguments and change nothing.
 """
 
 import collections
+import contextlib
 import copy
 import functools
 import inspect
@@ -24,6 +25,7 @@ from flambeau._dynamo.values import (
     GradSwitch,
     MadeFunction,
     MadeObject,
+    NullContext,
     Outside,
     Partial,
     Super,
@@ -158,6 +160,11 @@ def _hasattr(reader, owner, name):
     return reader.has_attribute(owner, name)
 
 
+@known(contextlib.nullcontext)
+def _nullcontext(reader, enter_result=None):
+    return NullContext(enter_result)
+
+
 @known(setattr)
 def _setattr(reader, owner, name, value):
     reader.set_attribute(owner, name, value)
@@ -246,6 +253,8 @@ def _iter(reader, value):
 
 @known(next)
 def _next(reader, iterator, *default):
+    if isinstance(iterator, ParametersOf):
+        iterator = reader.iterate(iterator)
     return reader.native(next, iterator, *default)
 
 

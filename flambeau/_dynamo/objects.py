@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau import _device, _dtype
+from flambeau._dynamo import walking
 from flambeau._dynamo.exc import Break
-from flambeau._dynamo.steps import is_optimizer
+from flambeau._dynamo.steps import ParametersOf, is_optimizer
 from flambeau._dynamo.values import (
     BoundMethod,
     MadeFunction,
@@ -27,6 +28,7 @@ from flambeau._dynamo.varying import NumberValue
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import shown
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.registry import Registry, _Held, buffer_hooks, parameter_hooks
 
@@ -239,7 +241,7 @@ class Objects:
 
     def _class_attribute(self, cls, owner, name):
         """An attribute found on a class, for the class itself or for an instance of it."""
-        found = inspect.getattr_static(cls, name, None)
+        found = shown(inspect.getattr_static(cls, name, None))
         if found is None and not hasattr(cls, name):
             raise Break(f"the class {cls.__name__} has no attribute {name}")
         source = ("attr", self.guards.known(cls), name)
@@ -346,7 +348,13 @@ class Objects:
         if isinstance(owner, TensorValue):
             if hasattr(Tensor, name):
                 return True
-            raise Break("hasattr of a tensor")
+            if owner.source is None:
+                return False
+            found = hasattr(owner.real, name)
+            self.guards.require(
+                f"hasattr({self.guards.variable(owner.source)}, {name!r}) is {found}"
+            )
+            return found
         if isinstance(owner, Outside):
             obj = owner.obj
             cls: Any = type(obj)
@@ -480,6 +488,8 @@ class Objects:
             if value.fake.dim() == 0:
                 raise Break("iteration over a tensor without dimensions")
             return iter(self.tensor_method(value, "unbind", (0,), {}))
+        if isinstance(value, ParametersOf):
+            return walking.parameters_in_turn(self, value)
         value = self.opened(value)
         if isinstance(value, Outside) and type(value.obj) in (dict, OrderedDict):
             return iter(self.mapping(value))

@@ -1,6 +1,7 @@
 """Reading statements."""
 
 import ast
+import contextlib
 import importlib
 import operator
 import sys
@@ -15,6 +16,7 @@ from flambeau._dynamo.values import (
     GradSwitch,
     MadeFunction,
     MadeObject,
+    NullContext,
     Outside,
     TensorValue,
 )
@@ -229,14 +231,19 @@ class Statements:
         entered = []
         for item in node.items:
             manager = self.opened_autocast(self.evaluate(item.context_expr, scope))
-            if isinstance(manager, AutocastValue):
+            result = None
+            if isinstance(manager, Outside) and type(manager.obj) is contextlib.nullcontext:
+                result = self.attribute(manager, "enter_result")
+            elif isinstance(manager, NullContext):
+                result = manager.result
+            elif isinstance(manager, AutocastValue):
                 entered.append((self.exit_autocast, self.enter_autocast(manager.settings)))
             elif isinstance(manager, GradSwitch):
                 entered.append((self.set_grad, self.enter_grad(manager)))
             else:
                 raise Break(f"with {_described(manager)}")
             if item.optional_vars is not None:
-                self.assign(item.optional_vars, None, scope)
+                self.assign(item.optional_vars, result, scope)
         try:
             self.execute_all(node.body, scope)
         finally:  # after a break nothing of this is used

@@ -63,10 +63,11 @@ class HeldParameters:
 class ParametersOf(Symbolic):
     """module.parameters(), as an argument of those who know what it is."""
 
-    __slots__ = ("owner", "recurse")
+    __slots__ = ("iterator", "owner", "recurse")
 
     def __init__(self, owner: Outside, recurse: bool) -> None:
         self.owner, self.recurse = owner, recurse
+        self.iterator: Any = None  # once somebody goes through them
 
     def describe(self) -> str:
         return "the parameters of a module"
@@ -207,6 +208,8 @@ class Steps:
         """The parameters that are meant, under guards."""
         guards = self.guards
         if isinstance(parameters, ParametersOf):
+            if parameters.iterator is not None:
+                raise Break("parameters, some of which were taken already")
             owner = parameters.owner
             guards.same_object(owner.source, owner.obj)
             guards.require(f"{guards.constant(Tree(owner.obj))}.stands()")

@@ -28,6 +28,7 @@ from flambeau._dynamo.varying import NumberValue, Step, seen_of
 from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import shown
 from flambeau.amp.redirection import state
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import methods
@@ -240,7 +241,7 @@ class Tensors:
             return self.wrap(owner.real.grad, ("attr", owner.source, "grad"))
         if name == "__class__":
             return owner.cls
-        found = inspect.getattr_static(Tensor, name, None)
+        found = shown(inspect.getattr_static(Tensor, name, None))
         if isinstance(found, (types.FunctionType, methods._Stub)):
             real = getattr(Tensor, name)
             if isinstance(real, types.FunctionType):

@@ -161,6 +161,15 @@ class GradSwitch(Symbolic):
         self.mode, self.previous = mode, previous
 
 
+class NullContext(Symbolic):
+    """contextlib.nullcontext(), which does nothing."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Any = None) -> None:
+        self.result = result
+
+
 class AutocastValue(Symbolic):
     """An autocast: (device, dtype, is it on, are casts of parameters kept)."""
 

@@ -46,6 +46,7 @@ _CASTS = {
     "char": d.int8,
     "byte": d.uint8,
     "bool": d.bool_,
+    "chalf": d.complex32,
     "cfloat": d.complex64,
     "cdouble": d.complex128,
 }

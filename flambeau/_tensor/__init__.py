@@ -8,8 +8,10 @@ that are not ops (item, numpy, backward, ...) are in the files beside this one.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from flambeau._dtype import BY_CODE
 from flambeau._layout import dense_layout
-from flambeau.storage import INSIDE, Storage, beginning, is_uncounted, new_storage
+from flambeau.runtime.touching import told
+from flambeau.storage import INSIDE, LENT, Storage, beginning, is_uncounted, new_storage, nothing
 
 _new = object.__new__
 
@@ -187,8 +189,23 @@ def make_tensor(layout, storage, offset, cls=Tensor):
 # soon as there is some. What it leaves to Python is done here and in eager.
 
 
+_MANY = 200  # tensors in plain words, after which native code is worth loading without a kernel
+_plain: list | None = []
+start_makers: Any = None  # loads it (eager/kernels.py)
+
+
+def made_plainly():
+    """A tensor is made in plain words."""
+    if _plain is not None:
+        _plain.append(None)
+        if len(_plain) == _MANY:
+            start_makers()
+
+
 def new_tensor(layout):
     """A new tensor with uninitialised memory for a layout, in plain words."""
+    if _plain is not None:
+        made_plainly()
     pool = layout.pool
     try:
         pointer = pool.pop()
@@ -271,8 +288,11 @@ MAKERS = {
     "_expanded": not_yet,  # (input, sizes, recording)
     "_sized": not_yet,  # (sizes, dtype, device)
     "_joined": not_yet,  # (tensors, stacked)
+    "_from_array": not_yet,  # (array)
 }
 """What tensors are made with; see Note [Native makers]. Those not_yet there answer None."""
+ARRAYS: dict = {}
+"""dtype -> NumPy's, and back; None -> the address of its table of functions; once it is met."""
 NEEDED = {
     "Tensor": Tensor,
     "View": View,
@@ -286,6 +306,11 @@ NEEDED = {
     "view_kind": "view_kind",
     "dim": "dim",
     "keepdim": "keepdim",
+    "told": told,
+    "lent": LENT,
+    "nothing": nothing,
+    "arrays": ARRAYS,
+    **{code: BY_CODE[code] for code in "f32 f64 i64 bool i32 bf16 f16 u8 i8 i16".split()},
 }
 
 
@@ -299,7 +324,8 @@ _fresh = new_tensor
 
 def make_natively(made):
     """Let native functions make tensors and views."""
-    global _fresh
+    global _fresh, _plain
+    _plain = None
     MAKERS.update({f"_{name}": function for name, function in made.items()})
     _fresh = made["fresh"]
 

@@ -922,8 +922,10 @@ class Tensor:
 Extra: Any
 View: Any
 _INT: Any
+_MANY: Any
 _fresh: Any
 _new: Any
+_plain: Any
 extra_of: Any
 make_tensor: Any
 

@@ -29,9 +29,9 @@ _CASTS = {
     "int8": "char",
     "uint8": "byte",
     "bool": "bool",
+    "chalf": "chalf",
     "cfloat": "cfloat",
     "cdouble": "cdouble",
-    "chalf": "chalf",
 }
 
 
@@ -150,7 +150,7 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
     return convert(self, None, device, False, memory_format) if found is None else found
 
 
-TYPE_NAMES = {f"torch.{d.scalar_name}Tensor": d for d in _dtype.ALL if not d.is_complex}
+TYPE_NAMES = {f"torch.{d.scalar_name}Tensor": d for d in _dtype.ALL}
 TYPE_NAMES |= {f"torch.{d.scalar_name}Tensor": d for d in _dtype.FLOAT8.values()}
 
 

@@ -142,7 +142,8 @@ def detach_(self):
             "these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
             "function in torch/optim/optimizer.py as a solution."
         )
-    self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
+    if not modes.inference:  # where PyTorch does not get as far as autograd
+        self._grad_fn, self._requires_grad, self._output_nr = None, False, 0
     return self
 
 
@@ -182,6 +183,17 @@ def register_hook(self, hook):
         return add_hook(extra.hooks, hook)
     table = fn._hooks().tensor.setdefault(self._output_nr, OrderedDict())
     return add_hook(table, hook)
+
+
+def _get_backward_hooks(self):
+    """The hooks of this tensor, by number; None if there never was one."""
+    fn = current_grad_fn(self)
+    if fn is None:
+        return None if self._extra is None else self._extra.hooks
+    return None if fn.hooks is None else fn.hooks.tensor.get(self._output_nr)
+
+
+PROPERTIES["_backward_hooks"] = property(_get_backward_hooks)
 
 
 @method

@@ -10,7 +10,7 @@ import warnings
 from flambeau import _dtype
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout, make_layout, span
-from flambeau._tensor import empty_like_layout, make_tensor
+from flambeau._tensor import ARRAYS, empty_like_layout, made_plainly, make_tensor
 from flambeau._tensor.admission import admit
 from flambeau._tensor.scalars import LISTS, READERS, list_reader, reader
 from flambeau.autograd.grad_mode import modes
@@ -76,11 +76,24 @@ def _window(layout):
     typestr = _TYPESTR.get(layout.dtype.name)
     if typestr is None:
         raise TypeError(f"Got unsupported ScalarType {layout.dtype.scalar_name}")
+    _meet_arrays()
     shape, size = tuple(layout.shape), layout.itemsize
     span = size + sum((n - 1) * s * size for n, s in zip(shape, layout.strides))
     return arrays.window(
         shape, tuple(s * size for s in layout.strides), typestr, span if layout.numel else 0
     )
+
+
+def _meet_arrays():
+    """Native code makes arrays, and takes them in, from now on."""
+    if ARRAYS:
+        return
+    table = arrays.function_table()
+    if table is not None:
+        for name, typestr in _TYPESTR.items():
+            ours, theirs = _dtype.BY_NAME[name], arrays.type_of(typestr)
+            ARRAYS[ours], ARRAYS[theirs] = theirs, ours
+        ARRAYS[None] = table  # the last, for threads that look meanwhile
 
 
 _WINDOWS = Plans(_window, by_default=False, cuts=False)
@@ -135,6 +148,8 @@ def from_numpy(array, warn=True):
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
         array = arrays.as_array(array)
         ARRAY_TYPES.add(type(array))
+        _meet_arrays()
+    made_plainly()
     layout = _LAYOUTS[array.dtype, array.shape, array.strides]
     if warn and not array.flags.writeable:
         warn_read_only("NumPy array", "array")

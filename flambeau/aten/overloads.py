@@ -160,6 +160,10 @@ class OpOverload:
             raise AttributeError(f"there is no schema of {self.name()}")
         return found[self._overloadname]
 
+    @property
+    def is_view(self) -> bool:
+        return self._schema.is_view
+
     def tell(self, who: Any, function: Callable, types: tuple, args: tuple, kwargs: dict) -> Any:
         """Tell a mode or a class of a call; calling this object inside goes on with it."""
         going = _going.calls.setdefault(self, [])

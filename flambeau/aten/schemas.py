@@ -55,6 +55,14 @@ class Argument(NamedTuple):
     def default_value(self) -> Any:
         return None if self.default is REQUIRED else self.default
 
+    @property
+    def alias_info(self) -> "AliasInfo | None":
+        return alias_info(self.alias)
+
+    @property
+    def is_out(self) -> bool:
+        return self.kwarg_only and self.is_write
+
 
 class Return(NamedTuple):
     """A result of an op."""
@@ -62,6 +70,27 @@ class Return(NamedTuple):
     type: str
     alias: str = ""
     name: str = ""
+
+    @property
+    def alias_info(self) -> "AliasInfo | None":
+        return alias_info(self.alias)
+
+
+class AliasInfo(NamedTuple):
+    """Whose memory something looks at, before and after a call, and whether it is written to."""
+
+    is_write: bool
+    before_set: frozenset[str]
+    after_set: frozenset[str]
+
+
+def alias_info(alias: str) -> AliasInfo | None:
+    """What a schema says in brackets: a, a!, a -> *."""
+    if not alias:
+        return None
+    before, _, after = alias.replace("!", "").partition("->")
+    sets = [frozenset(part.split("|")) for part in (before.strip(), (after or before).strip())]
+    return AliasInfo("!" in alias, *sets)
 
 
 class FunctionSchema:

@@ -19,6 +19,7 @@ from flambeau.autograd.grad_mode import (
     no_grad,
     saved_tensors_hooks,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 
 
@@ -175,4 +176,5 @@ __all__ = [
     "saved_tensors_hooks",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

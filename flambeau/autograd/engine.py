@@ -345,6 +345,8 @@ def check_root(t, grad, k=0, batched=False):
             )
         if t.device is not t._layout.device:  # inside of a transform
             return public("ones_like")(t.detach())
+        if is_wanted("node"):  # who records backward is shown where it starts
+            return public("ones_like")(t)
         return _ones(t._layout)
     if not isinstance(grad, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")

@@ -169,6 +169,22 @@ class inference_mode(_Switch):
             _tell_makers()
 
 
+class set_multithreading_enabled(_Switch):
+    """Says whether backward may use several threads; it runs in the calling one here, always."""
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def clone(self):
+        return set_multithreading_enabled(self.mode)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        pass
+
+
 def _tell_makers():
     """What tensors of this thread begin with; see Note [Inference tensors]."""
     beginning.version = Uncounted() if modes.inference else 0

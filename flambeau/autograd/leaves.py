@@ -101,6 +101,9 @@ def _probe_hand_over(leaves, key, create_graph):
 OWN_REFERENCES = _probe_hand_over({0: [None, object(), False]}, 0, False)
 
 
+SPARE = 1 << 12  # bytes of other tensors that a gradient may keep alive
+
+
 def _own(leaf, grad, create_graph):
     """The first gradient is kept, not copied, unless somebody else may see its memory."""
     if grad._layout.strides is None:  # sparse: it says itself whose memory it has
@@ -113,6 +116,7 @@ def _own(leaf, grad, create_graph):
     if (
         shared
         or sys.getrefcount(grad) > OWN_REFERENCES
+        or grad._storage.nbytes > 2 * grad._layout.nbytes + SPARE  # most would be kept for nothing
         or (grad._layout.strides != leaf._layout.strides and not _like(grad._layout, leaf._layout))
     ):
         return _copied(leaf, grad, create_graph)

@@ -162,16 +162,23 @@ def check_inplace(t):
         )
 
 
+_MODES = {  # where a view was made, and what does not go together with it
+    "inference": ("inference mode", " in normal mode"),
+    "no_grad": ("no_grad mode", " with grad mode enabled"),
+}
+
+
 def _forbidden(t, kind, what):
-    if t._grad_fn is not None:
-        name = t._grad_fn.short_name()
-        start = f"Output {t._output_nr} of {name} is a view and {what} modified inplace."
-    elif kind == "inference":
-        start = f"A view was created in inference mode and {what} modified inplace in normal mode."
+    mode, now = _MODES.get(kind, ("no_grad mode", " with grad mode enabled"))
+    if t._grad_fn is None:
+        start = f"A view was created in {mode}"
     else:
-        start = f"A view was created in no_grad mode and {what} modified inplace with grad "
-        start += "mode enabled."
-    return f"{start} {_REASONS[kind]}"
+        start = f"Output {t._output_nr} of {t._grad_fn.short_name()} is a view"
+        if kind in _MODES:
+            start += f" of a view which was created in {mode}"
+        else:
+            now = ""
+    return f"{start} and {what} modified inplace{now}. {_REASONS[kind]}"
 
 
 def rebase(t, node):

@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 import flambeau
+from flambeau.backends.gpu_libraries import blas_library, cuFFTPlanCacheManager, linalg_library
 from flambeau.nn import attention
 from flambeau.runtime.switches import switches
 
@@ -137,11 +138,13 @@ class CudaBackend(Backend):
         """Are there GPUs?"""
         return flambeau.cuda.is_available()
 
-    def preferred_linalg_library(self, backend: Any = None) -> str:
-        """Which library factors matrices: there is one way."""
-        return "default"
+    def preferred_linalg_library(self, backend: Any = None) -> Any:
+        """Which library factors matrices: a wish that is remembered."""
+        return linalg_library(backend)
 
-    preferred_blas_library = preferred_linalg_library
+    def preferred_blas_library(self, backend: Any = None) -> Any:
+        """Which library multiplies matrices: a wish that is remembered."""
+        return blas_library(backend)
 
     sdp_kernel = staticmethod(attention.sdpa_kernel)
 
@@ -219,6 +222,7 @@ cuda = CudaBackend(
         allow_bf16_reduced_precision_reduction=True,
         allow_fp16_accumulation=False,
     ),
+    cufft_plan_cache=cuFFTPlanCacheManager(),
 )
 cuda.__dict__["_sdp"] = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)
 cpu = CpuBackend("cpu", available=True)

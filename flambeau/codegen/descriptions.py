@@ -105,6 +105,7 @@ class Product(NamedTuple):
     partial_row: Word = 0
     rows_at: Word = 0  # where rows that all chunks share are packed, if they are
     panel_bytes: Word = 0  # of such a panel
+    steps: Word = 1  # into which a piece is cut by columns, so that others can help with it
 
 
 class DeviceProduct(NamedTuple):
@@ -284,6 +285,11 @@ class Convolution(NamedTuple):
     at_spare: Word = 0
     spare_pitch: Word = 0
     c_parts: Word = 0
+    spread_end: Word = 0  # chunks that spread patches for all, where planes are shared
+    product_end: Word = 0  # and those that multiply
+    slots_at: Word = 0
+    share_squares: Word = 0  # whole numbers of these make a share of the squares
+    share_pitch: Word = 0
     c_per_part: Word = 0
 
 

@@ -41,6 +41,16 @@ class Swaps(NamedTuple):
     backward: Word
 
 
+class Places(NamedTuple):
+    """Numbers of rows that are swapped as pivots say."""
+
+    chunks: Word
+    count: Word  # matrices
+    rows: Word
+    many: Word  # pivots per matrix
+    backward: Word
+
+
 class Triangular(NamedTuple):
     """Triangular systems; a piece is a group of columns of one."""
 
@@ -153,3 +163,23 @@ KERNELS = {
     "geqrf": ("reflectors", Reflectors),
     "qr": ("reflectors", Qr),
 }
+
+
+class Rotations(NamedTuple):
+    """Stacks of small matrices that are rotated until they are diagonal; strides count elements."""
+
+    chunks: Word
+    count: Word
+    per_chunk: Word
+    rows: Word
+    columns: Word
+    row: Word  # strides of the input
+    column: Word
+    stride: Word
+    room: Word  # vectors of scratch per chunk
+    left_row: Word  # strides of what columns become, divided by their lengths
+    left_column: Word
+    left_stride: Word
+    right_row: Word  # and of the rotations
+    right_column: Word
+    right_stride: Word

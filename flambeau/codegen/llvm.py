@@ -274,6 +274,8 @@ def _float_to_int(fn, x, target, to, w):
 # -- memory ------------------------------------------------------------------------------------
 # An operand in memory is described by its memory dtype name (f32, bf16, c64, bool, ...).
 
+HALVES = ("f16", "c32")  # each part of a complex32 is a float16
+
 
 def from_memory(fn, raw, dtype):
     """What was loaded, as a value of the compute type."""
@@ -285,7 +287,7 @@ def from_memory(fn, raw, dtype):
     if dtype == "bf16":
         wide = fn.convert("zext", raw, vector("i32", w)) << 16
         return fn.convert("bitcast", wide, vector("float", w))
-    if dtype == "f16":
+    if dtype in HALVES:
         return fn.convert(
             "fpext", fn.convert("bitcast", raw, vector("half", w)), vector("float", w)
         )
@@ -309,7 +311,7 @@ def to_memory(fn, value, dtype):
         nan = fn.pure(f"fcmp uno {value}, {value.name}", vector(I1, w))
         rounded = fn.select(nan, 0x7FC00000, rounded) >> 16
         return fn.convert("trunc", rounded, vector("i16", w))
-    if dtype == "f16":
+    if dtype in HALVES:
         half = fn.convert("fptrunc", value, vector("half", w))
         return fn.convert("bitcast", half, vector("i16", w))
     return value
@@ -389,7 +391,7 @@ def load_element(fn, pointer, dtype, width, access, stride=None, mask=None):
     e = MEMORY_TYPE[dtype]
     if dtype[0] == "c":
         parts = _load_complex(fn, pointer, e, width, access, stride, mask)
-        return tuple(from_memory(fn, p, "f16") for p in parts) if dtype == "c32" else parts
+        return tuple(from_memory(fn, part, dtype) for part in parts)
     if access == "s" or width == 1:
         return fn.splat(from_memory(fn, fn.load(pointer, e), dtype), width)
     if access == "c":
@@ -426,9 +428,7 @@ def store_element(fn, value, pointer, dtype, width, access, stride=None, mask=No
     """The converse of load_element (access c or n)."""
     e = MEMORY_TYPE[dtype]
     if dtype[0] == "c":
-        if dtype == "c32":
-            value = tuple(to_memory(fn, part, "f16") for part in value)
-        re, im = value
+        re, im = value = tuple(to_memory(fn, part, dtype) for part in value)
         if width == 1:
             fn.store(re, pointer)
             return fn.store(im, fn.gep(pointer, 1, e))

@@ -210,7 +210,7 @@ def add_entry(
     last=None,
     describe=None,
     answers=False,
-    in_order=False,
+    ends=(),
 ):
     """Write the CPython builtin that launches `body`; kinds has a letter per argument.
 
@@ -218,7 +218,8 @@ def add_entry(
     spare: words after the status that chunks may leave results in; last: a function of the block
     that is called once all chunks are done; describe(fn, block, number) may write a description of
     its own, where number() reads a last argument beyond those of kinds. answers: is the status a
-    result, and not a complaint, which may come later? in_order: do chunks wait for earlier ones?
+    result, and not a complaint, which may come later? ends: words of the description; chunks before
+    the number that such a word holds are done before those after it begin.
     """
     if current().gpu:
         from flambeau.codegen.llvm_gpu import add_launch  # which is written over this module
@@ -235,7 +236,10 @@ def add_entry(
     if describe is not None:
         describe(fn, block, last_number(fn, args, given))
     chunks = fn.load(fn.load(block, PTR), I64, 8)
-    run_chunks(fn, body, block, chunks, in_order)
+    if ends:
+        _run_regions(module, fn, body, block, chunks, ends)
+    else:
+        run_chunks(fn, body, block, chunks)
     if last is not None:
         fn.line(f"call void @{last}({block})")
     bad = fn.load(status, I64, 8)
@@ -284,21 +288,45 @@ def unpack(fn, kinds, args, given, block):
         fn.open(fine)
 
 
-def run_chunks(fn, body, block, chunks, in_order=False):
+def run_chunks(fn, body, block, chunks):
     """One chunk here and now; more through the pool, with the GIL released meanwhile."""
-    name = "flambeau_pool_run_in_order" if in_order else "flambeau_pool_run"
     zero = V(fn, I64, "0")
 
     def here():
         with fn.when(chunks == 1):
             fn.line(f"call void @{body}({block}, {zero})")
 
-    def pool():
-        state = fn.call("PyEval_SaveThread", PTR, pure=False)
-        fn.call(name, "void", V(fn, PTR, f"@{body}"), block, chunks)
-        fn.call("PyEval_RestoreThread", "void", state)
+    fn.if_else(chunks <= 1, here, lambda: _through_pool(fn, [(body, chunks)], block))
 
-    fn.if_else(chunks <= 1, here, pool)
+
+def _through_pool(fn, regions, block):
+    state = fn.call("PyEval_SaveThread", PTR, pure=False)
+    for body, chunks in regions:
+        with fn.when(chunks > 0):
+            fn.call("flambeau_pool_run", "void", V(fn, PTR, f"@{body}"), block, chunks)
+    fn.call("PyEval_RestoreThread", "void", state)
+
+
+def _run_regions(module, fn, body, block, chunks, ends):
+    """One region of the pool after the other; `ends` says where all but the last one end."""
+
+    def word(fn, block, k):
+        return fn.load(fn.gep(fn.load(block, PTR), k, I64), I64, 8)
+
+    regions, low = [], fn.value(0, I64)
+    for number, end in enumerate([*ends, None]):
+        high = chunks if end is None else word(fn, block, end)
+        regions.append((f"region{number}" if number else body, high - low))
+        low = high
+        if number:
+            after = module.function(
+                f"region{number}", [(PTR, "block"), (I64, "chunk")], internal=True
+            )
+            given, chunk = after.params
+            chunk = chunk + word(after, given, ends[number - 1])
+            after.line(f"call void @{body}({given}, {chunk})")
+            after.ret()
+    _through_pool(fn, regions, block)
 
 
 def module_text(module):

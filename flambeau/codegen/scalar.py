@@ -170,7 +170,9 @@ def lift(value, like):
 
 def _binary(op, a, b):
     if isinstance(a, Complex) or isinstance(b, (Complex, complex)):
-        return _COMPLEX_OPERATORS[op](as_complex(a, b), as_complex(b, a))
+        found = _COMPLEX_OPERATORS[op](as_complex(a, b), as_complex(b, a))
+        halves = isinstance(a, ComplexHalf) or isinstance(b, ComplexHalf)
+        return complex_half(found) if halves and isinstance(found, Complex) else found
     if not isinstance(a, Expr):
         a = lift(a, b.type)
     elif not isinstance(b, Expr):
@@ -290,7 +292,8 @@ def select(condition, a, b):
     """a where condition holds, else b, on expressions."""
     if isinstance(a, Complex) or isinstance(b, Complex):
         a, b = as_complex(a, b), as_complex(b, a)
-        return Complex(select(condition, a.re, b.re), select(condition, a.im, b.im))
+        kind = ComplexHalf if isinstance(a, ComplexHalf) else type(b)
+        return kind(select(condition, a.re, b.re), select(condition, a.im, b.im))
     if not isinstance(a, Expr):
         a = lift(a, b.type) if isinstance(b, Expr) else const(a, "f32")
     b = lift(b, a.type)
@@ -321,7 +324,18 @@ class Complex:
         raise TypeError("an element's value is not known while compiling: use m.where, not if")
 
     def __neg__(self):
-        return Complex(-self.re, -self.im)
+        return type(self)(-self.re, -self.im)
+
+
+class ComplexHalf(Complex):
+    """A complex32: what operators give is rounded to float16, each time, as PyTorch does it."""
+
+    __slots__ = ()
+
+
+def complex_half(z):
+    """A Complex as a complex32 would hold it."""
+    return ComplexHalf(narrowed(z.re, "f16"), narrowed(z.im, "f16"))
 
 
 def as_complex(value, like):
@@ -550,7 +564,7 @@ def imag(a):
 
 @spelled
 def conj(a):
-    return Complex(a.re, -a.im) if isinstance(a, Complex) else a
+    return type(a)(a.re, -a.im) if isinstance(a, Complex) else a
 
 
 @spelled

@@ -59,10 +59,6 @@ define ptr @PyEval_SaveThread() {
 define void @PyEval_RestoreThread(ptr %state) {
   ret void
 }
-define void @flambeau_pool_run_in_order(ptr %body, ptr %block, i64 %chunks) {
-  call void @flambeau_pool_run(ptr %body, ptr %block, i64 %chunks)
-  ret void
-}
 define void @flambeau_pool_run(ptr %body, ptr %block, i64 %chunks) {
 entry:
   br label %loop

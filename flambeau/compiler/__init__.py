@@ -3,6 +3,7 @@
 Reading programs is in `_dynamo/`; machine code for graphs is in this folder.
 """
 
+import functools
 import importlib
 from typing import Any
 
@@ -61,9 +62,11 @@ def cudagraph_mark_step_begin() -> None:
 
 
 class set_stance:
-    """How compiled functions behave inside of a `with`, or from here on.
+    """How compiled functions behave from here on, in a `with`, or in a decorated function.
 
-    "force_eager" runs them as they are; all others are "default" here.
+    "force_eager" runs them as they are. What was not met before runs as it is with
+    "eager_on_recompile" and is an error with "fail_on_recompile"; with "eager_then_compile" the
+    first call of each function runs as it is.
     """
 
     def __init__(self, stance: str = "default", **options: Any) -> None:
@@ -72,14 +75,28 @@ class set_stance:
         if stance not in known:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         self.config: Any = importlib.import_module("flambeau._dynamo.config")
-        self.before = self.config.disable
-        setattr(self.config, "disable", stance == "force_eager")  # noqa: B010
+        self.stance = stance
+        self._take()
+
+    def _take(self) -> None:
+        self.before = self.config.stance, self.config.disable
+        self.config.stance, self.config.disable = self.stance, self.stance == "force_eager"
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *error: Any) -> None:
-        self.config.disable = self.before
+        self.config.stance, self.config.disable = self.before
+
+    def __call__(self, function: Any) -> Any:
+        self.__exit__()  # it was for the function only
+
+        @functools.wraps(function)
+        def standing(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return function(*args, **kwargs)
+
+        return standing
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries: Any) -> list[bool]:

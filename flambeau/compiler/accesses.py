@@ -7,6 +7,7 @@ address that stands in the words of a description, unless the table names those 
 from typing import Any
 
 from flambeau.eager import kernels
+from flambeau.runtime import cpu
 
 
 def _reduction(key):
@@ -93,7 +94,51 @@ READS: dict = {
 }
 
 
-ON_GPUS = ("row_programs:build",)  # what is known of kernels of GPUs, too
+HOSTS_ON_GPUS = ("row_programs:build",)  # kernels of GPUs that may take others in
+# kernels of GPUs with the host's arguments
+SAME_ON_GPUS = (
+    "embedding:build_lookup", "gemm:build", "joining:build_join", "padding:build_pad",
+    "pooling:build_largest", "pooling:build_largest_backward", "pooling_means:build_mean",
+    "pooling_means:build_mean_backward", "pooling_rows:build_largest_rows",
+    "pooling_rows:build_largest_rows_backward", "pooling_rows:build_mean_rows",
+    "pooling_rows:build_mean_rows_backward", "reduction:build_columns", "reduction:build_join",
+    "reduction:build_rows", "row_programs:build", "rows_columns:build_tally_totals",
+    "rows_cross_entropy:build_cross_entropy", "rows_cross_entropy:build_cross_entropy_backward",
+    "rows_cross_entropy:build_nll_loss", "rows_cross_entropy:build_nll_loss_backward",
+    "rows_cross_entropy:build_total",
+)  # fmt: skip
+
+
+def _joined_statistics(key):
+    *_, tracked = key
+    return range(5, 8) if tracked else range(3, 6)
+
+
+READS_ON_GPUS: dict = {
+    "convolution:build": (2, 3, 4),
+    "embedding:build_firsts": (2,),
+    "embedding:build_sorted_sum": range(2, 8),
+    "library_product:build": (2, 3, *range(6, 16)),
+    "normalization:build_joined_statistics": _joined_statistics,
+    "philox:build_bernoulli_from": (),
+    "philox:build_dropout": (),
+    "philox:build_fill": (),
+    "radix:build_counts": (2,),
+    "radix:build_pass": (3,),
+    "radix:build_ranks": (3,),
+    "radix:build_starts": (),
+    "radix:build_tiles": (3,),
+    "small_products:build_small": READS["gemm:build"],
+} | {name: READS[name] for name in SAME_ON_GPUS}
+# libraries that are called by Python
+READS_OF_LIBRARIES = {
+    "cublas": (),
+    "cudnn_attention": range(3, 8),
+    "cudnn_attention_backward": range(4, 12),
+    "cudnn_convolution": (2, 3),
+    "cudnn_recurrence": (1, 3, 5, 7),
+    "cudnn_recurrence_backward": (1, 2, 3, 5, 6, 8, 9, 11),
+}
 
 
 def builder_of(definition: int) -> str:
@@ -104,7 +149,7 @@ def builder_of(definition: int) -> str:
     found = kernels.sources.get(definition)
     if found is None:
         name, _ = kernels.recipes.get(definition, ("", ()))
-        return name if name in ON_GPUS else ""
+        return name if name in HOSTS_ON_GPUS else ""
     return f"{found[0].__module__.rpartition('.')[2]}:{found[0].__name__}"
 
 
@@ -119,14 +164,28 @@ def is_known(definition: int) -> bool:
 
     Such kernels tell Python nothing but complaints: a recording need not run them.
     """
-    if not kernels.runtime_of(definition).is_host:
-        return False
-    return definition in kernels.nests or builder_of(definition) in READS
+    if definition in kernels.nests:
+        return True
+    if kernels.runtime_of(definition).is_host:
+        return builder_of(definition) in READS
+    return _on_gpu(definition) is not None
+
+
+def _on_gpu(definition):
+    """What is known of a kernel of a GPU; None if nothing is."""
+    if definition in kernels.recipes:
+        return READS_ON_GPUS.get(kernels.recipes[definition][0])
+    return READS_OF_LIBRARIES.get(cpu.name_of(definition))
+
+
+SURELY = "row_programs:build", "normalization:build_joined_statistics"
 
 
 def surely_writes(definition: int) -> bool:
     """Does a kernel write to all addresses that `only_read` leaves over?"""
-    return definition in kernels.nests or builder_of(definition) == "row_programs:build"
+    if definition in kernels.nests or builder_of(definition) in SURELY:
+        return True
+    return kernels.recipes.get(definition, ("",))[0] in SURELY
 
 
 def only_read(launch: Any) -> Any:
@@ -135,5 +194,8 @@ def only_read(launch: Any) -> Any:
     if nest is not None:
         first = 1 + len(nest.outputs)
         return range(first, first + len(nest.inputs))
-    places = READS.get(builder_of(launch.definition), ())
+    if kernels.runtime_of(launch.definition).is_host:
+        places = READS.get(builder_of(launch.definition), ())
+    else:
+        places = _on_gpu(launch.definition) or ()
     return places(key_of(launch.definition)) if callable(places) else places

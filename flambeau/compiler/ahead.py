@@ -23,7 +23,8 @@ from flambeau.utils._pytree import tree_leaves
 TYPES = {
     "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t",
     "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
-    "bool": "uint8_t", "f16": "uint16_t", "bf16": "uint16_t", "c64": "float", "c128": "double",
+    "bool": "uint8_t", "f16": "uint16_t", "bf16": "uint16_t", "c32": "uint16_t", "c64": "float",
+    "c128": "double",
 }  # fmt: skip
 
 

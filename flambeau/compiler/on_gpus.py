@@ -12,22 +12,23 @@ offset to memory of the device, which is filled before the launches.
 
 import contextlib
 import threading
-from collections import OrderedDict
 from typing import Any
 
 from flambeau import random as _random
 from flambeau._tensor import empty_like_layout
 from flambeau.compiler import recording
 from flambeau.runtime import cpu, cuda
-from flambeau.runtime.cuda_graphs import GraphDraws, TapeGraph
+from flambeau.runtime.cuda_graphs import (
+    PATIENCE,
+    ByAddresses,
+    GraphDraws,
+    TapeGraph,
+    handed_out_next,
+)
 from flambeau.runtime.tapes import Places, Tape
 
 SEED_BYTES = 16
-GRAPHS = 8  # of a tape
 SMALL = 1 << 16  # bytes of a result that may be copied
-PATIENCE = 4  # replays that find no graph before other addresses are to come again
-SEEN = 64  # sets of addresses that were met once
-IN_VAIN = 4 * GRAPHS  # graphs that were made; by then each should have run several times
 
 _turn = threading.RLock()  # tapes of several threads share temporaries, and their stream
 _rooms: dict = {}  # memory of temporaries, by device
@@ -72,26 +73,18 @@ class GpuTape:
         self.tape, self.gpu, self.runtime = tape, gpu, gpu.runtime
         self.launch = tape.replay
         self.places = Places(recording.ARENA.native("places"), tape.bases)
-        self.graphs: OrderedDict = OrderedDict()  # addresses -> graph
-        self.seen: set = set()
-        self.wanted: tuple | None = None  # addresses that are to come again
-        self.missed = 0  # replays since a graph was found
+        self.graphs = ByAddresses()
         self.held: dict = {}  # base -> how often its memory was not to be had again
         self.still: dict = {}  # base -> memory of the tape that stands for it
-        self.made = self.hits = 0
         self.room = _staged_bytes(tape)
 
     def near(self, base: int, layout: Any) -> Any:
         """New memory for a base; where it was before, if nobody else has that."""
-        if self.wanted is not None:
-            pool, address = layout.pool, self.wanted[base]
-            if pool and pool[-1] == address:
-                return empty_like_layout(layout)
-            try:
-                pool.remove(address)
-                pool.append(address)  # which is what is handed out next
+        wanted = self.graphs.wanted
+        if wanted is not None:
+            if handed_out_next(layout.pool, cpu.words_of(wanted[0])[base]):
                 self.held.pop(base, None)
-            except ValueError:
+            else:
                 self._is_held(base, layout)
         return empty_like_layout(layout)
 
@@ -132,34 +125,15 @@ class GpuTape:
         if cpu.on_new or runtime.state[cuda.BLOCKING]:  # somebody looks at each launch
             return self.launch(*tensors)
         key = self.places.key(*tensors), runtime.allows_tf32
-        found = self.graphs.get(key)
+        found = self.graphs.find(key)
         if found is None:
-            return self._anew(key, tensors)
-        self.hits += 1
-        self.missed = 0
+            if not self.graphs.is_due(key):
+                return self.launch(*tensors)
+            found = self._captured(tensors)
+            self.graphs.keep(key, found)
+            if found is None:
+                return self.launch(*tensors)
         found.play()
-        return None
-
-    def _anew(self, key, tensors):
-        """Addresses that no graph has: one is made when they come for the second time."""
-        self.missed += 1
-        if not self.graphs or self.missed > PATIENCE:
-            self.wanted = cpu.words_of(key[0])
-        is_vain = self.made >= IN_VAIN and self.hits < 2 * self.made
-        if key not in self.seen or is_vain:
-            if len(self.seen) >= SEEN:
-                self.seen.clear()
-            self.seen.add(key)
-            return self.launch(*tensors)
-        graph = self._captured(tensors)
-        self.made += 1
-        if graph is None:
-            self.made = 1 << 62  # not again
-            return self.launch(*tensors)
-        if len(self.graphs) >= GRAPHS:
-            self.graphs.popitem(last=False)
-        self.graphs[key], self.wanted = graph, cpu.words_of(key[0])
-        graph.play()
         return None
 
     def _captured(self, tensors):

@@ -18,7 +18,7 @@ from flambeau.autograd.node import FREED, Node, _modified, edge_of, init_node
 from flambeau.codegen.texts import code_of
 from flambeau.compiler.lifetimes import padded
 from flambeau.compiler.recording import Spoiled, plain_bytes
-from flambeau.eager.copying import filled
+from flambeau.eager.copying import copy_into, filled
 from flambeau.runtime.allocator import room_in
 from flambeau.runtime.switches import switches
 
@@ -294,7 +294,8 @@ class CompiledNode(Node):
             raise RuntimeError(FREED)
         if create_graph:
             return self.way.recorded(*self.saved[-2:], grads)
-        return self.way.go(self.saved, self.versions, grads)
+        keeps = modes.task is None or modes.task.keep_graph
+        return self.way.go(self.saved, self.versions, grads, keeps)
 
 
 class Way:
@@ -313,6 +314,7 @@ class Way:
         self.kept = [which for which in layouts if count + which in used]
         self.kept_layouts = [layouts[which] for which in self.kept]
         self.has_rest, self.layouts = bool(memory.size), backward.layouts
+        self.rest = plain_bytes(memory.size, memory.arena.place)
         rest = len(self.inputs) + len(self.kept)
         first = rest + self.has_rest
         number = {k: (place, 0) for place, k in enumerate(self.inputs)}
@@ -324,7 +326,11 @@ class Way:
             number[own.count - len(self.layouts) + k] = first + k, 0
         mine = first + len(self.layouts)
         pieces = [*own.whole, *own.alone]
-        self.tape = backward.run.tape(pieces, own.places, number, mine)
+        spare = None
+        if self.gpu is not None and self.has_rest:  # on the host pools have such blocks one by one
+            held = {count + k: at for k, at in memory.places.items()}
+            spare = rest, memory.size, held, {count + k for k in memory.used}
+        self.tape = backward.run.tape(pieces, own.places, number, mine, spare)
         for k, which in enumerate(pieces):
             number[own.count + which] = mine + k, 0
         for which, at in own.places.items():
@@ -345,7 +351,10 @@ class Way:
         self.go = self._compiled(fresh, results)
 
     def _compiled(self, fresh, results):
-        """def go(saved, versions, grads): gradients of the inputs that want some."""
+        """def go(saved, versions, grads, keeps): gradients of the inputs that want some.
+
+        keeps: may somebody go back again?
+        """
         space = {
             "make": make_tensor,
             "fresh": empty_like_layout,
@@ -356,6 +365,7 @@ class Way:
             "check": self.check,
             "failed": failed,
             "wait": time.sleep,
+            "copied": _copied,
         }
 
         if self.gpu is not None:
@@ -380,6 +390,9 @@ class Way:
         at = count + kept
         if self.has_rest:
             lines.append(f"b{at} = make({given(plain_bytes(0, self.arena.place))}, s{at}, 0)")
+            if self.gpu is not None:  # who goes back again finds it as it was
+                lines.append("if keeps:")
+                lines.append(f"    b{at} = copied(s{at}, {given(self.rest)})")
             at += 1
         layouts: dict = {}  # of bases, by place
         for k, layout in enumerate(self.layouts):
@@ -412,7 +425,7 @@ class Way:
                 name = given(layout)
                 found.append(f"make({name}, b{base}._storage, b{base}._offset + {offset})")
         lines.append(f"return [{', '.join(found)}]")
-        return compiled("go", "saved, versions, grads", lines, space)
+        return compiled("go", "saved, versions, grads, keeps", lines, space)
 
     def ones(self, layout):
         """What a loss starts with: made once, as nothing writes to it or keeps it."""
@@ -461,6 +474,13 @@ def compiled(name, parameters, lines, space):
     linecache.cache[title] = (len(text), None, text.splitlines(True), title)
     exec(code_of(text, title), space)
     return space[name]
+
+
+def _copied(storage, layout):
+    """The bytes of a storage in another one."""
+    out = empty_like_layout(layout)
+    copy_into(out, make_tensor(layout, storage, 0))
+    return out
 
 
 def fitting(grad, layout):

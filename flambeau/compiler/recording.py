@@ -36,7 +36,7 @@ from flambeau._device import device
 from flambeau._layout import dense_layout
 from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.compiler.accesses import is_known
-from flambeau.compiler.lifetimes import LINE, Returned, laid_out, padded
+from flambeau.compiler.lifetimes import IMAGINED, LINE, Returned, imagined, laid_out, padded
 from flambeau.compiler.plan import LOWEST, UNKNOWN, Plan
 from flambeau.eager import kernels
 from flambeau.runtime import cpu, tapes, touching
@@ -44,6 +44,7 @@ from flambeau.runtime.allocator import host_allocator
 from flambeau.storage import Storage
 
 _GPUS = "flambeau.compiler.on_gpus"  # with the first recording there
+NEVER = 1 << 62  # a launch that does not come
 ROOM = 1 << 29  # bytes of temporaries from which a recording hands blocks out again
 CPU = device("cpu")
 
@@ -166,7 +167,7 @@ class Recording:
         self._moves: tuple | None = None  # of which launches, and where
         self._returned: dict = {}  # by size of a pool
         self.result: Any = None
-        self.silent = False
+        self.silent = self.imagines = False
 
     def run(self, function: Any, silent: bool = False) -> Any:
         """Run function(), recorded; Spoiled if it cannot be repeated.
@@ -175,7 +176,7 @@ class Recording:
         """
         recording, none = ARENA.native("recorder"), ARENA.native("none")
         unknown = ARENA.native("refuser") if silent else recording
-        self.silent = silent
+        self.silent, self.imagines = silent, silent and self.gpu is not None
         saved: dict = {}  # what was free in pools, by size
         blocks: set = set()  # what was handed out
         with _lock, contextlib.ExitStack() as undo:
@@ -244,6 +245,10 @@ class Recording:
             given_back = returned.get(pool.size)
             if given_back is None:
                 given_back = returned[pool.size] = Returned(pool, self.silent)
+            if self.imagines:
+                start = imagined(pool.size)
+                blocks.add((start, pool.size))
+                return start
             if taken > ROOM and given_back.blocks:
                 return given_back.blocks.pop()
             start = type(allocator).miss(allocator, pool)
@@ -263,8 +268,10 @@ class Recording:
         free = set()
         for pool in list(self.allocator.pools.values()):
             if pool.size in self._returned:
-                self._returned[pool.size].end()
-            free.update((start, pool.size) for start in list(pool))
+                free.update((start, pool.size) for start in self._returned[pool.size].end())
+            left = _drained(pool)
+            free.update((start, pool.size) for start in left)
+            pool.extend(start for start in left if start < IMAGINED)
             pool.extend(saved.get(pool.size, ()))
         self.fresh = [Block(*b) for b in sorted(blocks - free)]
         self.temporary = [Block(*b) for b in sorted(free)]
@@ -355,13 +362,16 @@ class Recording:
         return None
 
     def tape(
-        self, whole: list, places: dict, number: dict | None = None, own: int | None = None
-    ) -> tapes.Tape:
+        self, whole: list, places: dict, number: dict | None = None, own: int | None = None,
+        spare: Any = None,
+    ) -> tapes.Tape:  # fmt: skip
         """The launches as a tape.
 
         Its bases are ours (or what `number` says: base -> (base of the tape, bytes behind), `own`
         of them), then the fresh blocks in `whole`, then one piece of memory in which the other
-        fresh blocks lie at `places`, and the arena.
+        fresh blocks lie at `places`, and the arena. spare: (base of the tape, its bytes, {base:
+        place in it}, those that are kept) of memory that nobody needs after the last launch that is
+        given it; temporaries lie there where they fit.
         """
         count = len(self.bases)
         own = count if own is None else own
@@ -370,7 +380,12 @@ class Recording:
         where |= {count + which: (own + len(whole), at) for which, at in places.items()}
         arena = own + len(whole) + bool(places)
         found, moves = self.moves(), []
-        room, size = laid_out(self.lives(found))
+        lives = self.lives(found)
+        for there, taken, most in self._gaps(found, places, arena - 1, spare):
+            inside, _ = laid_out(lives, taken, most)
+            where |= {base: (there, at) for base, at in inside.items()}
+            lives = {base: life for base, life in lives.items() if base not in inside}
+        room, size = laid_out(lives)
         where |= {base: (arena, at) for base, at in room.items()}
         for base, by, *place in found:
             to, shift = where[base]
@@ -378,6 +393,34 @@ class Recording:
         self.arena.reserve(size)
         made = tapes.Tape(ARENA.native("replay"), ARENA.busy, self.launches, moves, arena + 1)
         return made if self.gpu is None else self.gpu.tape(made)
+
+    def _gaps(self, moves, places, own, spare):
+        """(base of the tape, what lies there and when, bytes) of memory with room for temporaries:
+        what is handed in and not needed any more, what is made and not there yet.
+
+        On the host pools hold such blocks one by one, and pages have been touched.
+        """
+        if self.gpu is None:
+            return
+        first: dict = {}
+        last: dict = {}
+        for base, _, launch, *_ in moves:
+            first.setdefault(base, launch)
+            last[base] = launch
+        if spare is not None:
+            there, most, held, kept = spare
+            taken = [
+                (at, at + padded(self.bases[b][2]), -1, NEVER if b in kept else last.get(b, -1))
+                for b, at in held.items()
+            ]
+            yield there, taken, most
+        if places:
+            count = len(self.bases)
+            taken = [
+                (at, at + padded(self.fresh[k].size), first.get(count + k, -1), NEVER)
+                for k, at in places.items()
+            ]
+            yield own, taken, max(end for _, end, *_ in taken)
 
     def lives(self, moves: list) -> dict:
         """Number of a temporary block -> (bytes, first launch, last launch) that is given it."""

@@ -275,7 +275,7 @@ def _go_back(loss, gradient):
     grads = [None] * len(node.way.layouts)
     start = node.way.ones(layout) if gradient is None else fitting(gradient.detach(), layout)
     grads[loss._output_nr] = start
-    found = node.way.go(node.saved, node.versions, grads)
+    found = node.way.go(node.saved, node.versions, grads, False)
     node.release()
     for edge in node.edges:
         leaf, grad = edge[0], found.pop(0)

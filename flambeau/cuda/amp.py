@@ -7,7 +7,14 @@ from flambeau import _dtype
 from flambeau._dtype import dtype as Dtype
 from flambeau.amp import autocast_mode, grad_scaler
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
+
+
+def amp_definitely_not_available() -> bool:
+    """Is there no GPU?"""
+    from flambeau import cuda
+
+    return not cuda.is_available()
 
 
 def _warn(name):

@@ -278,6 +278,8 @@ class Family:
 
         def fitted(value, is_foreign):
             value = cast_value(value, code)
+            if code == "c32":  # numbers become one, whatever the row
+                return scalar.complex_half(value)
             if is_foreign and self.narrows and code in HALVES:
                 return scalar.narrowed(value, code)
             return value
@@ -292,7 +294,8 @@ class Family:
                     value, is_foreign = tensors.pop(0)
                     values.append(fitted(value, is_foreign) if self.promoting else value)
                 elif kind is complex:
-                    values.append(cast_value(scalar.Complex(given.pop(0), given.pop(0)), code))
+                    number = scalar.Complex(given.pop(0), given.pop(0))
+                    values.append(fitted(number, False))
                 elif c in "sn":
                     values.append(fitted(given.pop(0), c == "s"))
                 elif c == "f":

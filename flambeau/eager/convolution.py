@@ -120,12 +120,13 @@ def _copied(t, layout):
 class _Run:
     """A planned convolution."""
 
-    __slots__ = ("kernel", "desc", "first", "first_desc", "memory")
+    __slots__ = ("kernel", "desc", "first", "first_desc", "memory", "room")
 
     def __init__(self, runtime, kernel, plan, first=None):
-        self.desc, slot_bytes, self.first_desc, first_bytes = plan
+        self.desc, slot_bytes, self.first_desc, first_bytes, shared_bytes = plan
         self.kernel, self.first = kernel, first
-        self.memory = runtime.pool_for, _pages(first_bytes), slot_bytes
+        self.room = _pages(first_bytes)
+        self.memory = runtime.pool_for, self.room + shared_bytes, slot_bytes
         pool().ensure_workers()
 
     def __call__(self, out, source, weight, bias):
@@ -139,8 +140,7 @@ class _Run:
                 self.kernel(self.desc, out, source, weight, bias, block, slots)
                 return
             self.first(self.first_desc, block, weight)
-            room = block + self.memory[1]
-            self.kernel(self.desc, out, source, block, bias, room, slots)
+            self.kernel(self.desc, out, source, block, bias, block + self.room, slots)
         finally:
             memory.give(block)
 

@@ -37,8 +37,7 @@ from flambeau.eager.variants import fit
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
 
-_BITS = {"f16": _dtype.int16, "bf16": _dtype.int16}
-_BITS["c32"] = _dtype.int32
+_BITS = {"f16": _dtype.int16, "bf16": _dtype.int16, "c32": _dtype.int32}
 _BITS |= {d.code: _dtype.uint8 for d in _dtype.FLOAT8.values()}
 
 
@@ -201,7 +200,7 @@ def copy_(input, src, non_blocking=False):
         _check_broadcast(source_layout.shape, target_layout.shape)
     elsewhere = src._offset != input._offset or not same_layout(source_layout, target_layout)
     if src._storage.pointer == input._storage.pointer and not elsewhere:
-        if not (input._requires_grad or src._requires_grad):
+        if not ((input._requires_grad or src._requires_grad) and modes.grad):
             input._storage.version += 1
             return input
     elif src._storage.pointer == input._storage.pointer:

@@ -138,7 +138,8 @@ def _shared(obj, dtype):
 
 def from_numpy(array):
     """A tensor that shares the memory of a NumPy array."""
-    return interchange.from_numpy(array)
+    found = _from_array(array)  # noqa: F821
+    return interchange.from_numpy(array) if found is None else found
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
@@ -256,7 +257,7 @@ def _full(name, size, value, out, dtype, device, requires_grad):
 
 def _checked(value, dtype):
     """A number to fill with, if the dtype can hold it."""
-    value = _dtype.check_fits(value, dtype)
+    value = _dtype.check_fill(value, dtype)
     if type(value) is int:
         return _dtype.as_64_bits(value, dtype.category >= _dtype.FLOATING)
     return value

@@ -9,10 +9,11 @@ import math
 
 from flambeau import _dtype as d
 from flambeau._layout import dense_layout
+from flambeau._tensor import empty_like_layout, make_tensor
 from flambeau.eager import cuda_sampling, kernels
 from flambeau.eager.attention import ALIGNED, preserved
 from flambeau.eager.planned import constant, idle
-from flambeau.eager.rows import has_work
+from flambeau.eager.rows import address, has_work
 from flambeau.runtime import cudnn
 from flambeau.runtime.switches import switches
 
@@ -85,6 +86,30 @@ class Attention:
             return *found[:3], None, *found[4:]
         return found
 
+    def side_by_side(self, query, key, value, out, logs, grad, mask, keep, causal, scale, kept):
+        """Gradients of parts of one tensor as parts of one tensor, which is the gradient of that.
+
+        None where queries, keys and values are no such parts, or the library does not do this.
+        """
+        if not _are_parts(query, key, value) or _readable(grad._layout) is not grad._layout:
+            return None
+        like, (batch, heads, length, width) = query._layout, query._layout.sizes
+        given = [t._layout for t in (query, key, value, out, grad)]
+        added = None if mask is None else mask._layout
+        run = self._known(Backward, *given, like, like, like, added, keep is not None, causal)
+        try:
+            self.calls[run.__self__].probe()
+        except cudnn.Refused:
+            return None
+        sizes = batch, length, 3, heads, width
+        whole = empty_like_layout(dense_layout(sizes, like.dtype, like.device))
+        step = heads * width * like.itemsize
+        found = [make_tensor(like, whole._storage, k * step) for k in range(3)]
+        places = [address(t) for t in (*found, query, key, value, out, logs, grad)]
+        more = [0 if t is None else address(t) for t in (mask, keep)]
+        run(b"", *places, *more, 0, scale, kept)
+        return found
+
     def _back(self, query, key, value, out, grad, mask, keep, causal):
         fitted = query, key, value, grad = [_readable(t) for t in (query, key, value, grad)]
         results = [preserved(t) for t in (query, key, value)]
@@ -102,7 +127,8 @@ class Attention:
                 self.kernels.clear()
                 self.calls.clear()
             call = kind(self.runtime, *facts)
-            found = kernels.python_kernel("cudnn_attention", call, self.runtime)
+            name = "cudnn_attention" if kind is Forward else "cudnn_attention_backward"
+            found = kernels.python_kernel(name, call, self.runtime)
             self.kernels[kind, *facts] = found
             self.calls[found.__self__] = call
         return found
@@ -195,6 +221,19 @@ class Backward(Graphs):
         for k, (tensor, layout) in enumerate(zip(found, self.results)):
             graph.wanted(tensor, k + 1, *_facts(layout))
         return graph
+
+
+def _are_parts(query, key, value):
+    """Is each position of a tensor a query, a key and a value of all heads, one after another?"""
+    layout, storage = query._layout, query._storage
+    if key._layout is not layout or value._layout is not layout:
+        return False
+    if key._storage is not storage or value._storage is not storage or not layout.numel:
+        return False
+    _, heads, length, width = layout.sizes
+    row, step = 3 * heads * width, heads * width * layout.itemsize
+    starts = key._offset - query._offset, value._offset - key._offset
+    return layout.strides == (length * row, width, row, 1) and starts == (step, step)
 
 
 def _facts(layout):

@@ -46,7 +46,9 @@ def _loading(runtime):
     from flambeau.eager import (  # they need kernels
         cuda_attention,
         cuda_convolutions,
+        cuda_fourier,
         cuda_indexing,
+        cuda_linalg,
         cuda_products,
         cuda_recurrence,
         cuda_sorting,
@@ -62,6 +64,8 @@ def _loading(runtime):
     runtime.recurrence = cuda_recurrence.Recurrence(runtime)
     runtime.sorts = cuda_sorting.Sorts(runtime)
     runtime.walks = cuda_indexing.Walks(runtime)
+    runtime.transforms = cuda_fourier.Transforms(runtime)
+    runtime.decompositions = cuda_linalg.Decompositions(runtime)
     return load
 
 

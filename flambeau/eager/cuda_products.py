@@ -13,14 +13,20 @@ from flambeau.runtime import cublas
 from flambeau.runtime.cpu import packed
 
 ALIGNED = 16  # bytes: what the library's fastest algorithms ask of addresses
+# facts of codegen/gpu/small_products.py; how many of its tiles, how deep, are small
+ROWS, COLUMNS, BLOCK = 64, 32, 32
+TILES, DEEP = 128, 4096
 
 
 def planning(runtime):
     """How a GPU plans products."""
     library = cublas.start(runtime)
+    has_cores = runtime.capability() >= (8, 0) or runtime.driver.emulated
 
     def plan(like, m, n, k, c, a, b, scaled, activation, addends, sizes, steps):
         facts = like.dtype, m, n, k, c, a, b, scaled, activation, tuple(addends), sizes, steps
+        if has_cores and _is_small(*facts):
+            return own_plan(runtime, *facts, "small_products:build_small")
         if library is not None and k:
             found = _by_library(runtime, library, *facts)
             if found is not None:
@@ -30,12 +36,24 @@ def planning(runtime):
     return plan
 
 
-def own_plan(runtime, dtype, m, n, k, c, a, b, scaled, activation, addends, sizes, steps):
+def _is_small(dtype, m, n, k, c, a, b, scaled, activation, addends, sizes, steps):
+    """Is it a product of half types that takes a GPU less time than the host takes to ask a library
+    for it? Then a kernel of our own does it.
+    """
+    if dtype.code not in ("f16", "bf16") or sizes or not 0 < k <= DEEP or k % BLOCK:
+        return False
+    return a[1] == 1 and b[0] == 1 and -(-m // ROWS) * -(-n // COLUMNS) <= TILES
+
+
+def own_plan(
+    runtime, dtype, m, n, k, c, a, b, scaled, activation, addends, sizes, steps, build="gemm:build"
+):
     """The plan of a product that our own kernel does."""
     item = dtype.itemsize
-    kernel = runtime.kernel(
-        "gemm", "gemm:build", dtype.code, scaled, len(addends), activation, len(sizes)
-    )
+    facts = dtype.code, scaled, len(addends), activation
+    if build == "gemm:build":
+        facts += (len(sizes),)
+    kernel = runtime.kernel("gemm", build, *facts)
     strides = [x * item for x in (*c, *a, *b)]
     words = DeviceProduct(1, prod(sizes), m, n, k, *strides)
     more = [*sizes, *[x * item for x in (*steps, *chain(*addends))]]

@@ -1,25 +1,27 @@
 """Recurrent layers on GPUs by cuDNN, where batches are of equal length; others run step by step.
 
 For most types the library launches several kernels per step, and a processor does not launch them
-as fast as a GPU runs them. So from the second call on a stack of layers has memory of its own,
-where its calls were captured as graphs: they are copied to and from, and played.
+as fast as a GPU runs them. So a call that is given the very addresses of an earlier one, as is the
+rule in loops, is played as a graph that was captured from it.
 """
 
+import os
 import threading
 
 from flambeau._layout import dense_layout
 from flambeau._tensor import empty_like_layout
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager import kernels
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.rows import address, contiguous
 from flambeau.runtime import cudnn_rnn, touching
+from flambeau.runtime.cuda_graphs import ByAddresses, capture_stream, handed_out_next
 from flambeau.runtime.switches import switches
 
 KINDS = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu"}
 # which way is quickest: float32 has no good kernel that walks by itself
 WAYS = dict.fromkeys(("f16", "bf16"), (cudnn_rnn.PERSISTENT, cudnn_rnn.STANDARD))
 RELAXED = 2  # what else happens while a graph is captured is none of its business
-LARGEST = 1 << 30  # bytes of memory that all stacks may have for themselves
 
 
 class Recurrence:
@@ -28,16 +30,13 @@ class Recurrence:
     def __init__(self, runtime):
         self.runtime = runtime
         self.stacks: dict = {}
-        self.owned = 0  # bytes of memory that stacks have for themselves
         runtime.allocator.givers.append(self.forget)
 
     def forget(self):
-        """Stacks give their memory back; graphs are captured anew when they are needed."""
-        for stack in self.stacks.values():
-            if stack is not None and stack.own is not None:
-                stack.own.close()
-                stack.own = None
-        self.owned = 0
+        """Graphs go; they are captured anew when they are needed."""
+        for stack in filter(None, self.stacks.values()):
+            for call in stack.calls:
+                call.graphs = ByAddresses()
 
     def stack(self, input, hidden, kind, steps, layers, both, biased):
         """The layers of a call as the library has them, or None; input, hidden: layouts."""
@@ -80,15 +79,14 @@ class Stack:
         rows, inputs, batch, width, states, directions = sizes
         self.recurrence, self.runtime = recurrence, recurrence.runtime
         self.device, self.dtype, self.plans = device, dtype, plans
-        self.has_cell, self.calls, self.own = has_cell, 0, None
-        self.lock = threading.Lock()  # one thread at a time has the memory of its own
+        self.has_cell = has_cell
         plan, _ = plans[0]
         shapes = {"x": (rows, inputs), "y": (rows, directions * width)}
         shapes |= dict.fromkeys(("h", "hn", "c", "cn"), (states, batch, width))
         shapes["w"] = (plan.weight_bytes.value // dtype.itemsize,)
         self.shapes = shapes
-        home = self.runtime
-        self.run = [kernels.python_kernel("cudnn_recurrence", act, home) for act in self._acts()]
+        names = FORWARD, BACKWARD
+        self.calls = [_Call(self, n, act) for n, act in zip(names, self._acts())]
 
     def _acts(self):
         return (
@@ -96,14 +94,18 @@ class Stack:
             lambda _, *places: self.plans[0][0].backward(b"", *places),
         )
 
-    def new(self, name):
-        """Memory for a tensor; gradients are as large as what they belong to."""
+    def layout(self, name):
+        """That of a tensor; gradients are as large as what they belong to."""
         shape = self.shapes.get(name.removeprefix("d_"))
         if shape is None:
             plan, _ = self.plans[0]
             nbytes = (plan.room if name == "room" else plan.kept).value
             shape = (max(1, -(-nbytes // self.dtype.itemsize)),)
-        return empty_like_layout(dense_layout(shape, self.dtype, self.device))
+        return dense_layout(shape, self.dtype, self.device)
+
+    def expect_weights(self):
+        """All weights will be put into one tensor next."""
+        self.calls[0].expect("w", self.layout("w"))
 
     def forward(self, input, hidden, cell, weights, keeps):
         """(rows of output, last states, last cells, what is kept)."""
@@ -111,128 +113,121 @@ class Stack:
         if self.has_cell:
             given["c"] = cell
         given = {name: contiguous(t.detach()) for name, t in given.items()}
-        self.calls += 1
-        own = self._own()
-        if own is not None:
-            with self.lock:
-                found = own.forward(given)
-                kept = _copy(found["kept"]) if keeps else self._nothing()
-                return *[_copy(found[n]) if n in found else self._nothing() for n in LAST], kept
+        call, made = self.calls[0], ("y", "hn", "kept", "room", *(("cn",) if self.has_cell else ()))
         while True:
-            t = {**given, **{n: self.new(n) for n in ("y", "hn", "kept", "room")}}
-            if self.has_cell:
-                t["cn"] = self.new("cn")
+            t = {**given, **{n: call.new(n) for n in made}}
             try:
-                self.run[0](b"", *places(t, FORWARD))
+                call.run(t)
                 break
             except cudnn_rnn.Failed:
                 if len(self.plans) == 1:
                     raise
                 self.plans.pop(0)  # the library thought better of it
-        return *[t[n] if n in t else self._nothing() for n in LAST], t["kept"]
+        kept = t["kept"] if keeps else self._nothing()
+        return *[t[n] if n in t else self._nothing() for n in LAST], kept
 
     def backward(self, g_output, g_hidden, g_cell, input, hidden, cell, weights, output, kept):
         """Gradients of input, states, cells and weights."""
         given = {"x": input, "y": output, "h": hidden, "w": weights, "kept": kept}
         if self.has_cell:
             given["c"] = cell
-        given = {name: contiguous(t.detach()) for name, t in given.items()}
+        t = {name: contiguous(t.detach()) for name, t in given.items()}
+        call = self.calls[1]
+        # it changes, and might be needed again; tapes see to that themselves
+        if (modes.task is None or modes.task.keep_graph) and not touching.told:
+            t["kept"] = call.new("kept")
+            copy_into(t["kept"], kept)
         ends = {"d_y": g_output, "d_hn": g_hidden, "d_cn": g_cell}
-        for name, t in ends.items():
+        for name, end in ends.items():
             if name != "d_cn" or self.has_cell:
-                given[name] = fill_into(self.new(name), 0) if t is None else t
-        own = self._own()
-        if own is not None:
-            with self.lock:
-                found = own.backward(given)
-                return [_copy(found[n]) if n in found else None for n in SLOPES]
-        t = {**given, "kept": _copy(given["kept"])}  # it changes, and might be needed again
+                if end is None:
+                    t[name] = fill_into(call.new(name), 0)
+                else:
+                    call.expect(name, self.layout(name))
+                    t[name] = contiguous(end.detach())
         for name in ("d_x", "d_h", "room", *(("d_c",) if self.has_cell else ())):
-            t[name] = self.new(name)
-        t["d_w"] = fill_into(self.new("d_w"), 0)
-        self.run[1](b"", *places(t, BACKWARD))
+            t[name] = call.new(name)
+        t["d_w"] = fill_into(call.new("d_w"), 0)
+        call.run(t)
         return [t.get(n) for n in SLOPES]
 
     def _nothing(self):
         return empty_like_layout(dense_layout((0,), self.dtype, self.device))
 
-    def _own(self):
-        """Memory of its own, if graphs are worth it; none while somebody records what is done, and
-        none on other streams than the default one, which it belongs to.
-        """
-        if self.runtime.driver.recording or touching.told or self.runtime.stream:
-            return None
-        if self.own is None and self.calls > 1:
-            (plan, way), recurrence = self.plans[0], self.recurrence
-            nbytes = plan.room.value + plan.kept.value
-            if way == cudnn_rnn.STANDARD and recurrence.owned + nbytes <= LARGEST:
-                recurrence.owned += nbytes
-                self.own = Graphs(self)
-        return self.own
 
+class _Call:
+    """A call of the library, or a graph of it for addresses that come again."""
 
-class Graphs:
-    """A stack with memory of its own, whose calls are graphs."""
+    def __init__(self, stack, names, act):
+        self.stack, self.runtime, self.names = stack, stack.runtime, names
+        name = "cudnn_recurrence" if names is FORWARD else "cudnn_recurrence_backward"
+        self.act = kernels.python_kernel(name, act, self.runtime)
+        self.graphs = ByAddresses()
+        self.lock = threading.Lock()
 
-    def __init__(self, stack):
-        self.stack, self.programs = stack, {}
-        names = ["x", "y", "h", "hn", "w", "kept", "room", "d_x", "d_y", "d_h", "d_hn", "d_w"]
-        names += ["c", "cn", "d_c", "d_cn"] if stack.has_cell else []
-        self.tensors = {name: stack.new(name) for name in names}
+    def new(self, name):
+        """Memory for a tensor: where it was before, if nobody else has that."""
+        layout = self.stack.layout(name)
+        self.expect(name, layout)
+        return empty_like_layout(layout)
 
-    def close(self):
-        """Give memory back; nobody calls it afterwards."""
-        for program in filter(None, self.programs.values()):
-            self.stack.runtime.driver.free_graph(*program)
-        self.programs.clear()
-        self.tensors.clear()
+    def expect(self, name, layout):
+        """Let the next tensor of a layout lie where this one did before."""
+        wanted = self.graphs.wanted
+        if wanted is not None and self._is_free():
+            handed_out_next(layout.pool, wanted[self.names.index(name)])
 
-    def forward(self, given):
-        self._fill(given)
-        self._play(0, FORWARD)
-        return self.tensors
+    def run(self, tensors):
+        places = tuple([address(tensors[n]) if n in tensors else 0 for n in self.names])
+        _, way = self.stack.plans[0]
+        if way != cudnn_rnn.STANDARD or not self._is_free():
+            self.act(b"", *places)
+            return
+        with self.lock:
+            found = self.graphs.find(places)
+            if found is None:
+                if not self.graphs.is_due(places):
+                    self.act(b"", *places)
+                    return
+                found = self._captured(places)
+                self.graphs.keep(places, found)
+            if found is None:
+                self.act(b"", *places)
+            else:
+                self.runtime.driver.play(found.program, self.runtime.stream)
 
-    def backward(self, given):
-        self._fill(given)
-        fill_into(self.tensors["d_w"], 0)
-        self._play(1, BACKWARD)
-        return self.tensors
+    def _is_free(self):
+        """Does nobody record what is done, and are we on the default stream?"""
+        return not (self.runtime.driver.recording or touching.told or self.runtime.stream)
 
-    def _fill(self, given):
-        for name, t in given.items():
-            copy_into(self.tensors[name], t)
-
-    def _play(self, number, names):
-        """Play a graph; what cannot be one runs as it is."""
-        runtime = self.stack.runtime
-        if number not in self.programs:
-            self.programs[number] = self._captured(number, names)
-        if self.programs[number] is None:
-            self._call(number, names)
-        else:
-            runtime.driver.play(self.programs[number][1], runtime.stream)
-
-    def _call(self, number, names):
-        plan, _ = self.stack.plans[0]
-        (plan.forward, plan.backward)[number](b"", *places(self.tensors, names))
-
-    def _captured(self, number, names):
-        """A call as a graph and what plays it; None if the library cannot be captured."""
-        runtime = self.stack.runtime
-        driver, before = runtime.driver, runtime.stream
-        stream = driver.new_stream()
+    def _captured(self, places):
+        """The call as a graph; None if the library cannot be captured."""
+        runtime = self.runtime
+        driver, before, stream = runtime.driver, runtime.stream, capture_stream(runtime)
         runtime.put_stream(stream)  # not by set_stream: no memory changes hands
         try:
             driver.begin_capture(stream, RELAXED)
             try:
-                self._call(number, names)
+                self.act(b"", *places)
             finally:
                 graph = driver.end_capture(stream)
-            return graph, driver.instantiate(graph)
+            return _Graph(driver, graph)
         except RuntimeError:
             return None
         finally:
             runtime.put_stream(before)
+
+
+class _Graph:
+    """What was captured, and what plays it."""
+
+    def __init__(self, driver, graph):
+        self.driver, self.graph = driver, graph
+        self.program = driver.instantiate(graph)
+
+    def __del__(self):
+        if self.driver.process == os.getpid():
+            self.driver.free_graph(self.graph, self.program)
 
 
 LAST = "y", "hn", "cn"
@@ -241,14 +236,3 @@ FORWARD = "x", "y", "h", "hn", "c", "cn", "w", "room", "kept"
 BACKWARD = (
     "y", "d_y", "x", "d_x", "h", "d_hn", "d_h", "c", "d_cn", "d_c", "w", "d_w", "room", "kept",
 )  # fmt: skip
-
-
-def places(tensors, names):
-    """Addresses of tensors by their names; 0 for those that are not there."""
-    return [address(tensors[n]) if n in tensors else 0 for n in names]
-
-
-def _copy(t):
-    out = empty_like_layout(t._layout)
-    copy_into(out, t)
-    return out

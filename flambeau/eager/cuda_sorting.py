@@ -72,11 +72,18 @@ class Sorts:
         kernel(words, *map(address, (*found, source)))
         return found
 
+    def keys_alone(self, n, dtype):
+        """Can rows be sorted without indices? Keys of floats do not tell all zeros and NaNs."""
+        return n > TILE and dtype.category < 2
+
     def run(
         self, values, indices, source, rows, n, dtype, device, descending=False, bits=None,
         narrow=False, kept=None,
     ):  # fmt: skip
-        """Sort rows at addresses. bits: keys have no more; narrow: are indices 32 bits?"""
+        """Sort rows at addresses. bits: keys have no more; narrow: are indices 32 bits?
+
+        None: nobody asks for them (of rows that `keys_alone` says so).
+        """
         code, flip = dtype.code, -1 if descending else 0
         passes = -(-(bits or 8 * dtype.itemsize) // 8)
         if n <= TILE:
@@ -99,8 +106,10 @@ class Sorts:
         code, size, tiles = dtype.code, dtype.itemsize, -(-n // (items * THREADS))
         share = SHARE if rows * n > BUSY else TILE
         whole, counted = rows * n, rows * passes * DIGITS
-        keys = -(-2 * whole * size // 16) * 16
-        memory = empty_like_layout(vector_layout(keys + 8 * whole, d.uint8, device))
+        keys, others = -(-2 * whole * size // 16) * 16, 8 * whole
+        if narrow is None:
+            keys, others = whole * size, 0
+        memory = empty_like_layout(vector_layout(keys + others, d.uint8, device))
         idle = rows * passes
         cleared = counted + idle + passes + passes * rows * tiles * DIGITS
         table = filled(vector_layout(cleared, d.int32, device), 0)

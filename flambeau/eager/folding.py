@@ -10,6 +10,7 @@ from flambeau.codegen.descriptions_places import FoldedBlocks, PixelLines
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rearranging import arranged, arranges, shaped_like
 from flambeau.eager.rows import has_work, vector_layout
+from flambeau.ops.support import refuse_complex32
 
 CHUNK = 1 << 15  # elements of a chunk, about
 MOST = 64  # chunks of fold, because each has a row of scratch memory
@@ -121,6 +122,7 @@ def _pixels(template, plan, apart):
         out = plan(layout, factor)[0]
         if not has_work(out):
             return idle(out)
+        refuse_complex32(template, layout)
         if not layout.is_contiguous or layout.itemsize > 8:
             return out, None, None
         pixels, channels = (layout, out) if apart else (out, layout)
@@ -143,6 +145,7 @@ def channel_shuffle(layout, groups):
             "channel_shuffle expects input with > 2 dims, but got input with sizes "
             f"{list(layout.sizes)}"
         )
+    refuse_complex32("channel_shuffle", layout)
     if groups <= 0:
         raise RuntimeError(
             f"Number of groups to divide channels in must be positive. Value of groups:{groups}"

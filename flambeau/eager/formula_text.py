@@ -17,6 +17,7 @@ from flambeau.autograd.node import (
     unpack,
 )
 from flambeau.eager.fragments import compile_text
+from flambeau.storage import SavedInferenceTensorError
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 _NUMBERS = ("float", "int")
@@ -77,6 +78,7 @@ def recorder(op, node_class, bare, allowed):
     saved = [_saved(n, kinds) for n in node_class.saved_names]
     lines = [_quickly(k, n, kinds, given) for k, n in enumerate(node_class.saved_names)]
     quick = "".join(f"s{k}, " if line else f"{saved[k]}, " for k, line in enumerate(lines))
+    saving = _guarded(lines, _needed_saves(op, node_class.saved_names, kinds, given))
     # only casts, and lists that begin with integers, may leave the numbers that have gradients
     leaves = op.name == "_to_copy" or "tensors" in kinds.values()
     refused = "" if leaves else "    else:\n        raise unsupported(out0)\n"
@@ -89,7 +91,7 @@ def recorder(op, node_class, bare, allowed):
     if modes.watched:
         init_node(node, node.edges, ({"".join(s + ", " for s in saved)}), count)
     else:
-{"".join(lines)}        node.saved = ({quick})
+{saving}        node.saved = ({quick})
         node.outputs, node.hooks, node.seq = count, None, next_sequence()
     if out0._layout.dtype.category >= 2:
         out0._grad_fn, out0._output_nr, out0._requires_grad = node, 0, True
@@ -101,6 +103,7 @@ def recorder(op, node_class, bare, allowed):
     space |= {"new": object.__new__, "next_sequence": next_sequence, "edge_of": edge_of}
     space |= {"SavedInput": SavedInput, "SavedOutput": SavedOutput, "save_static": _save_static}
     space |= {"save_input": save_input, "save_output": save_output, "init_node": init_node}
+    space |= {"SavedInferenceTensorError": SavedInferenceTensorError}
     space |= {"unsupported": _unsupported, "attach_others": _attach_others}
     return compile_text(text, space, f"{op.name} record")["record"]
 
@@ -144,7 +147,7 @@ def _saved(name, kinds):
 
 def _quickly(k, name, kinds, given):
     """Lines that save a tensor as s{k}, where there are no hooks."""
-    pad, text = " " * 8, ""
+    pad, text = " " * 12, ""
     if name not in kinds:
         number = 0 if name == "out" else int(name[3:])
         return f"{pad}s{k} = SavedOutput(outs[{number}], {number})\n"
@@ -157,6 +160,36 @@ def _quickly(k, name, kinds, given):
     return text + "".join(
         f"{pad}{x}\n" for x in (*lines, f"s{k}.version = +{name}._storage.version")
     )
+
+
+def _guarded(lines, otherwise):
+    """Lines that save tensors, and what to do where one of them may not be saved."""
+    if not any(lines):
+        return ""
+    pad = " " * 8
+    return (
+        f"{pad}try:\n{''.join(lines)}{pad}except SavedInferenceTensorError:\n{pad}    {otherwise}\n"
+    )
+
+
+def _needed_saves(op, names, kinds, given):
+    """A line that saves tensors anew, if one of them is of inference mode: each only if somebody
+    who wants a gradient asks for it.
+    """
+    if op.joint_grad is not None:
+        return "raise"
+    parts = []
+    for k, name in enumerate(names):
+        if kinds.get(name) in ("tensor", "optional"):
+            users = [p for p, formula in op.grads.items() if name in formula.names]
+            wanted = " or ".join(f"getattr({p}, '_requires_grad', False)" for p in users)
+            present = f"not ({given[name]}) or " if given[name] else ""
+            saved = f"save_input({name})"
+            parts.append(f"s{k} = {saved} if {present}{wanted} else None")
+        elif name not in kinds:
+            number = 0 if name == "out" else int(name[3:])
+            parts.append(f"s{k} = SavedOutput(outs[{number}], {number})")
+    return "; ".join(parts) or "raise"
 
 
 def _save_static(value):

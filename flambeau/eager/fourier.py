@@ -3,7 +3,7 @@
 `run_lines` transforms many lines at once. A long line on its own is cut into a square: transforms
 along its columns, a turn, transforms along its rows (four steps). Lengths with a large prime factor
 become a circular convolution of a friendly length (Bluestein). Rows of the table: ops/fourier.py;
-kernels: codegen/templates/fourier.py.
+kernels: codegen/templates/fourier.py; GPUs have a library for it: cuda_fourier.py.
 """
 
 import math
@@ -14,14 +14,16 @@ from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.codegen.descriptions import PASSES, Fourier
+from flambeau.codegen.scalar import conj
 from flambeau.eager import creation, ranges
 from flambeau.eager.copying import FILLS
 from flambeau.eager.launching import launches
 from flambeau.eager.plan import plan_nest
 from flambeau.eager.plans import Plans
-from flambeau.eager.rows import address, chunks_of, has_work, vector_layout
+from flambeau.eager.rows import address, chunks_of, dense_like, has_work, vector_layout
 from flambeau.ops.table import public as function
 from flambeau.runtime.cpu import packed
+from flambeau.runtime.processor import second_level
 
 LONGEST = 4096  # elements of a line that is transformed in one go
 LONELY = 256  # from here on a line without company is cut
@@ -182,6 +184,19 @@ def _is_lonely(layout, dim, n):
     return n > LONGEST or (n >= LONELY and max(_others(layout, dim), default=1) < 8)
 
 
+def _is_crowded(layout, dim, n):
+    """Do the lines of a vector's lanes, twice in scratch memory, take a quarter of the cache?
+
+    Then passes over them wait for it: 64 lines of 2048 took 234 microseconds, in four steps 191.
+    But not if what lies between the steps is far away, or is read and written in short pieces.
+    """
+    runtime = layout.device.runtime
+    if not runtime.is_host or n & (n - 1) or layout.strides[dim] != 1:
+        return False
+    crowded = 4 * n * runtime.target().vector_bytes >= second_level() // 4
+    return crowded and layout.nbytes <= 2 * second_level()
+
+
 def _largest(layout, dim):
     """From which prime factor on lines are convolved."""
     if not layout.device.runtime.is_host:
@@ -189,9 +204,15 @@ def _largest(layout, dim):
     return LARGEST if max(_others(layout, dim), default=1) >= 8 else LONELY_LARGEST
 
 
+def _refuse_half(layout):
+    if layout.dtype is d.complex32:
+        raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
+
+
 def _plan_real(key):
     """The way of real lines or half spectra; None where they become complex lines first."""
     kind, layout, out, dim, n = key
+    _refuse_half(layout)
     if not (has_work(layout) and has_work(out)):
         return _nothing
     if factors(n, _largest(layout, dim)) is None or _is_lonely(layout, dim, n):
@@ -204,13 +225,14 @@ def _plan_real(key):
 def _plan_complex(key):
     """The way of complex lines."""
     layout, out, dim, forward = key
+    _refuse_half(layout)
     if not has_work(out):
         return _nothing
     n, where = layout.sizes[dim], (layout.device, layout.dtype)
     if factors(n, _largest(layout, dim)) is None:
         return _convolution(layout, out, dim, forward)
     facts = _others(layout, dim), _along(out, dim), _along(layout, dim)
-    if _is_lonely(layout, dim, n) and _square(n)[0] > 4:
+    if (_is_lonely(layout, dim, n) or _is_crowded(layout, dim, n)) and _square(n)[0] > 4:
         return _in_four_steps(where, *_square(n), forward, *facts)
     return _in_one_go("c2c", where, n, n, forward, *facts)
 
@@ -316,20 +338,35 @@ def _new(input, shape, dtype):
 @launches("fft_c2c")
 def fft_c2c(input, dims, scale, forward):
     """Transforms along several dimensions, the last first."""
+    found = _on_gpu("c2c", input, dims, scale, forward)
+    if found is not None:
+        return found
     found = input
     for dim in reversed(dims):
-        out = empty_like_layout(_dense(input._layout))
+        out = empty_like_layout(dense_like(input._layout))
         transform(found, out, dim, forward, scale)
         found, scale = out, 1.0
     return found if dims else input.clone()
 
 
-def _dense(layout):
-    return layout if layout.is_dense else dense_layout(layout.sizes, layout.dtype, layout.device)
+def _on_gpu(kind, input, *facts):
+    """The transform by a GPU's library, or None."""
+    own = input.device.runtime.transforms
+    return None if own is None else getattr(own, kind)(input, *facts)
 
 
 @launches("fft_r2c")
-def fft_r2c(input, dim, scale, onesided):
+def fft_r2c(input, dims, scale, onesided):
+    """Along the last of dims first, where numbers are real, then along the others."""
+    found = _on_gpu("r2c", input, dims, scale, onesided)
+    if found is None:
+        *others, dim = dims
+        found = _from_real(input, dim, scale, onesided)
+        found = fft_c2c(found, others, 1.0, True) if others else found
+    return found
+
+
+def _from_real(input, dim, scale, onesided):
     layout = input._layout
     n, dtype = layout.sizes[dim], _COMPLEX[layout.dtype]
     half = n // 2 + 1
@@ -350,15 +387,45 @@ def _copied(t):
     return function("clone")(t, memory_format=contiguous_format)
 
 
-def _complete(out, dim, n):
+def complete(out, dim):
     """The second half of a spectrum of real numbers mirrors the first."""
-    half, narrow = n // 2 + 1, function("narrow")
-    mirrored = narrow(out, dim, 1, n - half).flip(dim).conj().resolve_conj()
-    narrow(out, dim, half, n - half).copy_(mirrored)
+    to, at, found = MIRRORS[out._layout, dim]
+    _launch(found, address(out) + to, address(out) + at)
+
+
+def _plan_mirror(key):
+    """(bytes to where the second half begins, to where it is read from, backward; launch)."""
+    layout, dim = key
+    n, step = layout.sizes[dim], layout.strides[dim] * layout.itemsize
+    half = n // 2 + 1
+    sizes, back = list(layout.sizes), list(layout.strides)
+    sizes[dim], back[dim] = n - half, -back[dim]
+    out, source = [
+        make_layout(tuple(sizes), tuple(strides), layout.dtype, layout.device)
+        for strides in (layout.strides, back)
+    ]
+    facts = [source], "", (out.dtype,), (out,), out.shape
+    return half * step, (n - half) * step, plan_nest(("mirror", out.dtype.code), _conj, *facts)[1:]
+
+
+def _conj(a):
+    return (conj(a),)
+
+
+MIRRORS = Plans(_plan_mirror, by_default=False)
 
 
 @launches("fft_c2r")
-def fft_c2r(input, dim, scale, n):
+def fft_c2r(input, dims, scale, n):
+    """Along the last of dims last: only then numbers are real."""
+    found = _on_gpu("c2r", input, dims, scale, n)
+    if found is not None:
+        return found
+    *others, dim = dims
+    return _to_real(fft_c2c(input, others, 1.0, False) if others else input, dim, scale, n)
+
+
+def _to_real(input, dim, scale, n):
     shape = list(input.shape)
     shape[dim] = n
     real, half = input.dtype.to_real(), n // 2 + 1
@@ -374,7 +441,7 @@ def fft_c2r(input, dim, scale, n):
             for k in {0, half - 1} if n % 2 == 0 else {0}:
                 function("select")(kept, dim, k).imag.zero_()
             if n > 2:
-                _complete(whole, dim, n)
+                complete(whole, dim)
             result = _new(input, shape, input.dtype)
             transform(whole, result, dim, False, scale)
             return _copied(result.real)

@@ -34,9 +34,10 @@ _TYPED = {
     "float": "type({n}) is float",
     "Scalar": "type({n}) in NUMBERS",
     "str": "type({n}) is str",
-    "dtype": "type({n}) is dtype",
-    "memory_format": "type({n}) is memory_format",
-    "layout": "type({n}) is layout_name",
+    # parameters are called like the classes, so the text knows these by other names
+    "dtype": "type({n}) is a_dtype",
+    "memory_format": "type({n}) is a_memory_format",
+    "layout": "type({n}) is a_layout",
 }
 WHOLE = ("int", "ints", "int list", "ints or str", "sizes")
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -67,9 +68,9 @@ def _space(op, run, general):
         "Tensor": Tensor,
         "NUMBERS": _NUMBERS,
         "NOTHING": MISSING,
-        "dtype": dtype,
-        "memory_format": memory_format,
-        "layout_name": layout,
+        "a_dtype": dtype,
+        "a_memory_format": memory_format,
+        "a_layout": layout,
         "modes": modes,
         "run": run,
         "general": general,

@@ -24,6 +24,7 @@ from flambeau.eager.plans import Plans
 from flambeau.eager.rows import contiguous
 from flambeau.eager.writing import number_tensor, writer
 from flambeau.ops import indexing_checks as check
+from flambeau.ops.support import refuse_complex32
 
 # -- gather ----------------------------------------------------------------------------------------
 
@@ -42,6 +43,8 @@ def gather(input, dim, index, sparse_grad):
     to = dense_layout(index.shape, input.dtype, input.device)
     if without_memory(input, index) or not index.numel:
         return *idle(to), fitted
+    if index.numel:
+        refuse_complex32("scatter_gather_tensor_cpu", input)
     shape, strides = index.sizes or (1,), byte_strides(fitted)
     return to, *plan_along("read", input, dim, shape, byte_strides(to), strides), fitted
 
@@ -61,6 +64,11 @@ def scatter_walk(mode, target, dim, index, src):
     shape = index.sizes or (1,)
     items = byte_strides(src) if src.ndim else [0] * len(shape)
     return *plan_along(mode, target, dim, shape, items, byte_strides(fitted)), fitted
+
+
+def _refuse(target, index, kernel):
+    if index._layout.numel:
+        refuse_complex32(f"scatter_gather_{kernel}", target)
 
 
 FITTING = Plans(lambda key: check.scatter(*key), by_default=False, mixed=True)
@@ -96,7 +104,9 @@ def scatter(target, dim, index, src, value, reduce):
     given = number._layout if isinstance(number, Tensor) else None
     dim = FITTING[layout, dim, index._layout, given]
     if given is None:
+        _refuse(target, index, "scalar_cpu")
         number = number_tensor(number, layout.dtype, layout.device)
+    _refuse(target, index, "tensor_cpu")
     mode = {None: "set", "add": "add", "multiply": "mul"}[reduce]
     scatter_along(mode, target, dim, index, number)
 
@@ -104,6 +114,7 @@ def scatter(target, dim, index, src, value, reduce):
 @writer("scatter_add")
 def scatter_add(target, dim, index, src):
     dim = FITTING[target._layout, dim, index._layout, src._layout]
+    _refuse(target, index, "tensor_cpu")
     scatter_along("add", target, dim, index, src)
 
 
@@ -118,6 +129,9 @@ def scatter_reduce(target, dim, index, src, reduce, include_self):
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
     dim = FITTING[target._layout, dim, index._layout, src._layout]
+    if not include_self:
+        refuse_complex32("scatter_reduce_exclude_input_init", target)
+    _refuse(target, index, f"tensor_cpu{'' if reduce in ('sum', 'prod') else '_reduce_' + reduce}")
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", target.dtype)
     reduce_along(target, dim, index, src, reduce, include_self, scatter_along)
@@ -187,6 +201,7 @@ def take(input, index):
     out = dense_layout(index.shape, input.dtype, input.device)
     if not index.numel or without_memory(input, index):
         return idle(out)
+    refuse_complex32("take_cpu", input)
     return out, *_plan_flat("read", input, index, out)
 
 
@@ -203,6 +218,7 @@ def put(target, index, source, accumulate):
     check.put(target._layout, index._layout, source._layout)
     if not index._layout.numel or without_memory(target._layout, index._layout):
         return
+    refuse_complex32("take_put_cpu", target)
     if source._layout.sizes != index._layout.sizes:
         index, source = contiguous(index), contiguous(source)
         source = make_tensor(

@@ -18,15 +18,18 @@ from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import load_functions, pool, sources
 from flambeau.eager.plans import Plans
 from flambeau.planning import products as schedules
-from flambeau.planning.products import BLOCKED, MODES
+from flambeau.planning.products import BLOCKED, MODES, PANELS
 from flambeau.runtime.cpu import packed, words_of
-from flambeau.runtime.processor import matrices_allowed, near
+from flambeau.runtime.processor import matrices_allowed, near, second_level
 from flambeau.runtime.stacks import alone
 from flambeau.runtime.threads import MANY, planned
 
 SMALL = 1 << 29  # multiplications, times bytes, up to which packing both operands does not pay
 HELD = 1 << 22  # packed elements of B that are kept at once
 BLOCK = {2: 1024, 4: 768, 8: 384}  # steps of k per block, by bytes of a packed element
+ALONE = 1 << 22  # elements of A that many threads may pack for themselves
+STEPS = 8  # in which a piece of a large product is done where many threads share it
+HELD_ROWS = 560  # of 1024 bytes of the second-level cache may be packed rows
 MOST_SLOTS = 64
 TALLEST = 32  # rows of a tile
 WIDEST = 8  # vectors of a strip, for one row
@@ -63,10 +66,11 @@ class Schedule:
         from flambeau.codegen.templates import gemm, tiles  # with llvmlite, on first need
 
         runtime, number, dtype, vectors, *rest = key
+        _, addends, *_ = rest
         code, mode = dtype.code, MODES[number]
         _, pairs, _, _ = REGISTERS[dtype].host
         paired = pairs > 0 and mode != "direct"
-        if pairs == 2 and mode in ("panels", "blocked"):
+        if pairs == 2 and mode in ("panels", "blocked", "straight"):
             paired = "square"
         self.key = mode, code, vectors, paired, *rest
         self.kernel = runtime.kernel("gemm", "gemm:build", *self.key)
@@ -79,7 +83,8 @@ class Schedule:
             tallest = max(1, min(6, sums // vectors) // tile.parts)
         self.facts = (
             number, min(tallest, TALLEST), tile.columns, tile.item, tile.sum_item,
-            tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1),
+            tile.packed_item, tile.grain, BLOCK.get(tile.packed_item // tile.parts, 1), STEPS,
+            tile.item != tile.sum_item or addends != "", second_level() * HELD_ROWS >> 10,
         )  # fmt: skip
         self.tiles = (0,) * (TALLEST + 1)
 
@@ -230,7 +235,10 @@ def plan(like, m, n, k, c, a, b, scaled=False, activation="", addends=(), sizes=
     )
     if m == 1 and vectors == WIDEST and planned() > MANY:
         vectors = WIDEST // 2  # narrower strips, for more threads
-    if mode == BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
+    if mode == BLOCKED and planned() > MANY and REGISTERS[dtype].host[1] == 2:
+        # packed for all, rows and columns would travel from core to core; sums are the same
+        mode = PANELS if k <= BLOCK[2] and m * k <= ALONE else BLOCKED
+    if mode >= BLOCKED and (batch > 1 or k * n > max(HELD, 64 * k)):
         return _piecewise
     access = "".join(["s" if n == 1 else _ACCESS.get(st[1], "n") for st in addends])
     schedule = SCHEDULES[runtime, mode, dtype, vectors, scaled, access, activation, len(sizes)]
@@ -292,7 +300,7 @@ def with_kept_columns(runtime, key, desc):
     key: what its kernel was built for; desc: its description. Sums are added in the same order.
     """
     mode, code, vectors, paired, *rest = key
-    if mode not in ("columns", "panels", "blocked") or rest[-1]:
+    if mode not in ("columns", "panels", "blocked", "straight") or rest[-1]:
         return None
     count = len(Product._fields)
     given = words_of(desc)
@@ -308,7 +316,8 @@ def with_kept_columns(runtime, key, desc):
     )
     again = Product(*words_of(again)[:count])
     columns, packed_item, grain = schedule.facts[2], schedule.facts[5], schedule.facts[6]
-    blocks, depth = (words.blocks, words.depth) if mode == "blocked" else (1, words.k)
+    in_blocks = mode in ("blocked", "straight")
+    blocks, depth = (words.blocks, words.depth) if in_blocks else (1, words.k)
     pack_chunks = max(1, min(16, words.k * words.n >> 16))
     pack = again._replace(chunks=pack_chunks, pack_chunks=pack_chunks, blocks=blocks, depth=depth)
     product = again._replace(chunks=chunks - again.pack_chunks, pack_chunks=0)

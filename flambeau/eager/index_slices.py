@@ -24,6 +24,7 @@ from flambeau.eager.planned import idle, planned
 from flambeau.eager.plans import Plans
 from flambeau.eager.writing import number_tensor, writer
 from flambeau.ops import indexing_checks as check
+from flambeau.ops.support import refuse_complex32
 
 
 def spread(index, dim, shape):
@@ -140,6 +141,10 @@ def index_reduce(target, dim, index, source, reduce, include_self):
             f"{reduce}."
         )
     dim = _checked("index_reduce", target, dim, index, source)
+    if not include_self:
+        refuse_complex32("index_reduce_func_exclude_input_init", target)
+    if target._layout.ndim < 2:
+        refuse_complex32("index_func_", target)
     if target.dtype.is_complex and reduce in ("amax", "amin"):
         raise errors.not_implemented(
             "maximum_cpu" if reduce == "amax" else "minimum_cpu", target.dtype

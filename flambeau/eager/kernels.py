@@ -8,12 +8,13 @@ import importlib
 import time
 from functools import partial
 
-from flambeau import _device, _dtype, _layout, _natively, _tensor, config, errors
+from flambeau import _device, _dtype, _layout, _natively, _tensor, config
 from flambeau._device import device
+from flambeau._tensor import attachment
 from flambeau.codegen import cache, dump, object_files
 from flambeau.codegen import target as targets
 from flambeau.eager.plans import forget_cuts
-from flambeau.runtime import base, cpu, kernel_clock, threads
+from flambeau.runtime import base, cpu, descriptors, kernel_clock, threads
 from flambeau.runtime.allocator import Pool, host_allocator
 from flambeau.runtime.stacks import alone
 from flambeau.storage import Storage
@@ -73,15 +74,17 @@ def pool():
     return _pool
 
 
+_tensor.start_makers = pool
+
+
 def _start_pool():
     global _pool
     if _pool is not None:  # another thread came first
         return
-    runs = "flambeau_pool_run", "flambeau_pool_run_in_order"
-    names = (*runs, "flambeau_pool_block", "flambeau_worker")
+    names = "flambeau_pool_run", "flambeau_pool_block", "flambeau_worker"
     addresses = _linked(threads.pool_ir(threads.system(), threads.machine()), names)
     found = threads.Pool(addresses)
-    found.entries = [(name, addresses[name]) for name in runs]
+    found.entries = [(names[0], addresses[names[0]])]
     if _threads_wanted is not None:
         found.set_num_threads(_threads_wanted)
     _make_natively()
@@ -90,7 +93,7 @@ def _start_pool():
 
 def _make_natively():
     """From the first kernel on, native code makes layouts, tensors and views."""
-    from flambeau.codegen.templates import makers, objects  # with llvmlite
+    from flambeau.codegen.templates import makers, objects, objects_members  # with llvmlite
     from flambeau.eager import fragments  # which reads rows' modes, and comes later
 
     classes = (_layout.Layout, _dtype.dtype, _tensor.Tensor, _tensor.View, Storage, Pool)
@@ -100,14 +103,37 @@ def _make_natively():
         for name, place in cpu.slot_offsets(cls).items()
     ]
     slots += [(("slice", name), place) for name, place in cpu.slice_offsets().items()]
-    addresses = _linked(objects.build(slots), objects.NAMES)
+    slots += [(("member", name), place) for name, place in descriptors.OFFSETS.items()]
+    slots.append((("function", "code"), descriptors.place_of_code(_make_natively)))
+    addresses = _linked(objects.build(slots), (*objects.NAMES, *objects_members.NAMES))
     named = _layout.NEEDED | _tensor.NEEDED | {"Pool": Pool, "host": device("cpu")}
     own = tuple([named[name] for name in makers.CONSTANTS])
     made = {name: cpu.builtin(name, addresses[name], own) for name in objects.NAMES}
     _layout.make_natively(*[made.pop(name) for name in objects.LAYOUTS])
     _tensor.make_natively(made)
     fragments.use_makers()
+    _attach_members(objects_members, addresses, own, dict(slots))
     _natively.loads = partial(alone, _arithmetic)
+
+
+def _attach_members(members, addresses, own, slots):
+    """Native members stand for those of Python, unless a program has put others there."""
+    kinds = (
+        descriptors.method_type(*[addresses[f"method_{n}"] for n in ("get", "bound", "attribute")]),
+        descriptors.field_type(addresses["field_get"], addresses["field_set"]),
+    )
+    attachment.NATIVE.update(kinds)
+    method, field = kinds
+    for name, _, _ in members.METHODS:
+        for cls in (_tensor.Tensor, Storage):
+            for known, function in attachment.own_members(cls, name):
+                native = addresses[f"method_{name}"]
+                setattr(cls, known, descriptors.member(method, function, function, own, native))
+    for name, path in members.FIELDS.items():
+        for known, shown in attachment.own_members(_tensor.Tensor, name):
+            places = [slots[pair] for pair in zip(("Tensor", "Layout"), path)]
+            made = descriptors.member(field, shown, shown.fget, own, 0, *places)
+            setattr(_tensor.Tensor, known, made)
 
 
 def _arithmetic(function, source_of):
@@ -153,17 +179,11 @@ def building_for(target):
     return load
 
 
-# templates that only move elements; nests of pointwise rows know complex halves by themselves
-_OF_COMPLEX_HALVES: frozenset = frozenset()
-
-
 def _load(target, name, build, key):
     if type(build) is str:
         file, _, function = build.partition(":")
         module = importlib.import_module(f"flambeau.codegen.templates.{file}")
         build = getattr(module, function)
-    if "c32" in key and name not in _OF_COMPLEX_HALVES:
-        raise errors.not_implemented(name, _dtype.complex32)
     with targets.building_for(target):
         found = build(*key)
     ir, nest = (found, None) if type(found) is str else found

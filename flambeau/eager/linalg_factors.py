@@ -12,7 +12,7 @@ from flambeau import _dtype as d
 from flambeau._layout import Size, make_layout
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.codegen.descriptions_linalg import KERNELS
+from flambeau.codegen.descriptions_linalg import KERNELS, Places
 from flambeau.eager.copying import copy_into, fill_into
 from flambeau.eager.launching import launches
 from flambeau.eager.products import product
@@ -24,6 +24,13 @@ BLOCK = 64  # columns that a kernel factors at a time
 WHOLE = 128  # matrices up to this size are left to a kernel altogether
 STRIP = 192  # rows of a triangle that are updated at a time
 WORK = 1 << 15  # multiplications per chunk
+NEAR = 4096  # rows whose numbers fit into memory that threads share: codegen/gpu/swapping.py
+
+
+def library_for(t):
+    """What factors matrices by a library of the device of a tensor; None if there is none."""
+    own = t._layout.device.runtime.decompositions
+    return own if own is not None and own.does(t) else None
 
 
 def launches_unrecorded(name):
@@ -141,7 +148,7 @@ def subtract_product(target, a, b):
 # -- LU ----------------------------------------------------------------------------------------
 
 
-def lu_in_place(t):
+def lu_in_place(t, pivot=True):
     """Factor a dense batch whose columns lie side by side; gives (pivots, info)."""
     *batch, m, n = t.shape
     k = min(m, n)
@@ -152,6 +159,12 @@ def lu_in_place(t):
     if info._layout.numel:
         fill_into(info, 0)
     if not is_real_work(t):
+        return pivots, info
+    own = library_for(t)
+    if own is not None:
+        own.lu(t, pivots if pivot else None, info)
+        if not pivot:
+            copy_into(pivots, public("arange")(1, k + 1, dtype=d.int32, device=t.device))
         return pivots, info
     a = stacked(t)
     if k <= WHOLE:
@@ -204,12 +217,33 @@ def swap_rows(a, pivots, first=0, last=None, backward=False, said=""):
     )
     if failed:
         bound = "greater or equal to 1" if failed == 1 else "smaller or equal to LU.size(-2)"
-        said = said or f"Pivots given to lu_solve must all be {bound}. "
-        raise RuntimeError(f"{said}Did you properly pass the result of lu_factor?")
+        raise wrong_pivots(said or f"Pivots given to lu_solve must all be {bound}. ")
+
+
+def swapped_places(pivots, rows, backward=False):
+    """Numbers of rows on a GPU, swapped as pivots say: a column for each matrix."""
+    *batch, many = pivots.shape
+    if rows <= NEAR:
+        out = empty_tensor(Size((*batch, rows, 1)), d.int64, pivots.device)
+        kernel = pivots.device.runtime.kernel("swaps", "swapping:build_places")
+        words = packed(Places(1, prod(batch), rows, many, int(backward)))
+        kernel(words, pointer(out), pointer(pivots))
+        return out
+    places = public("arange")(rows, device=pivots.device).unsqueeze(-1)
+    places = columns_of(places, batch)
+    swap_rows(stacked(places), pivots, backward=backward)
+    return places
+
+
+def wrong_pivots(said):
+    return RuntimeError(f"{said}Did you properly pass the result of lu_factor?")
 
 
 def lu_solve(lu, pivots, b, adjoint):
     """A⁻¹ b, or A⁻ᴴ b, from the factors of A; dense batches of one shape, columns side by side."""
+    own = library_for(lu)
+    if own is not None and is_real_work(lu, b):
+        return own.lu_solve(lu, pivots, b, adjoint)
     factors = stacked(lu)
     if adjoint:
         right = rows_of(b)
@@ -238,6 +272,10 @@ def solve_lower_or_upper(a, b, upper, unit):
     """Solve a x = b in place of b: a of any strides, rows of b side by side; both three dims."""
     n = a.shape[-1]
     if not is_real_work(b):
+        return
+    own = library_for(b)
+    if own is not None:
+        own.triangular(a, b, upper, unit)
         return
     if n <= WHOLE:
         _solve_block(a, b, upper, unit)

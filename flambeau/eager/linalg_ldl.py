@@ -13,10 +13,13 @@ from flambeau.eager.linalg_factors import (
     is_real_work,
     launch,
     launches_unrecorded,
+    library_for,
     pointer,
 )
 from flambeau.eager.rows import contiguous
 from flambeau.ops import linalg_checks as check
+
+FEW = 16  # rows of matrices that are left to a thread each, even where there is a library
 
 
 def _named(stem, dtype, hermitian):
@@ -34,7 +37,10 @@ def ldl_factor_ex(input, hermitian, check_errors, name):
     info = empty_tensor(Size(batch), d.int32, input.device)
     if is_real_work(info):
         fill_into(info, 0)
-    if is_real_work(found):
+    own = library_for(found) if is_real_work(found) else None
+    if own is not None and n > FEW and not (hermitian and input.dtype.is_complex):
+        own.ldl(found, pivots, info)
+    elif is_real_work(found):
         launch(
             _named("ldl", input.dtype, hermitian), input, info._layout.numel,
             n * n * n // 3, [n, n, n * n], pointer(found), pointer(pivots), pointer(info),
@@ -86,6 +92,13 @@ def ldl_solve(LD, pivots, B, hermitian):
     if unread and bool((pivots.abs() > n).any()):
         raise _wrong_pivots(2)
     if not is_real_work(found):
+        return found
+    own = library_for(found)
+    if own is not None and n > FEW and not (hermitian and LD.dtype.is_complex):
+        for kind, wrong in ((1, pivots == 0), (2, pivots.abs() > n)):
+            if wrong.any().item():  # a library would follow them anywhere
+                raise _wrong_pivots(kind)
+        own.ldl_solve(factors, places, found)
         return found
     failed = launch(
         _named("ldl_solve", LD.dtype, hermitian), LD, found._layout.numel // n, n * n,

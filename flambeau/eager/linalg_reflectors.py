@@ -4,6 +4,8 @@ A block of reflectors is applied to what lies right of it as I - V T Vᴴ, which
 (`apply_inner` of ops/linalg_orthogonal.py). Kernels: codegen/templates/reflectors.py.
 """
 
+from math import prod
+
 from flambeau._layout import Size, collapse
 from flambeau._tensor import empty_tensor
 from flambeau.eager.linalg_factors import (
@@ -12,6 +14,7 @@ from flambeau.eager.linalg_factors import (
     is_real_work,
     launch,
     launches_unrecorded,
+    library_for,
     part,
     pointer,
     stacked,
@@ -25,6 +28,8 @@ from flambeau.ops.linalg_solving import adjoint
 
 BLOCK = 32  # columns that a kernel factors at a time
 SMALL = 64 * 64  # elements of matrices that one kernel call takes all the way
+SMALL_BESIDE = 8 * 8  # the same where there is a library: matrices of a thread's own
+SEVERAL = 2  # calls of a library to make Q that are no worse than products
 
 
 def _geqrf_in_place(t):
@@ -33,6 +38,10 @@ def _geqrf_in_place(t):
     k = min(m, n)
     tau = empty_tensor(Size((*batch, k)), t.dtype, t.device)
     if not is_real_work(t):
+        return tau
+    own = library_for(t)
+    if own is not None:
+        own.geqrf(t, tau)
         return tau
     a, size = stacked(t), max(1, t._layout.numel // (m * n))
     whole = m * n <= SMALL
@@ -79,7 +88,9 @@ def qr(A, mode):
     if not is_real_work(A):
         Q = _nothing(A) if mode == "r" else unit_columns(q_shape, A.dtype, A.device)
         return Q, empty_columns((*batch, k, n), A.dtype, A.device)
-    if m * n <= SMALL and m * k <= SMALL:
+    own = library_for(A)
+    small = SMALL if own is None else SMALL_BESIDE
+    if m * n <= small and m * k <= small:
         return _small_qr(A, k, mode != "r")
     packed = columns_of(A)
     tau = _geqrf_in_place(packed)
@@ -87,6 +98,8 @@ def qr(A, mode):
     R = columns_of(R)
     if mode == "r":
         return _nothing(A), R
+    if own is not None and prod(batch) <= SEVERAL:
+        return own.orgqr(packed, tau, k), R
     V = unit_trapezoid(packed, min(m, n))
     Q = unit_columns(q_shape, A.dtype, A.device)
     inner = apply_inner(V, tau, adjoint(V.narrow(-2, 0, k)), False)

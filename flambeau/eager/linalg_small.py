@@ -17,6 +17,7 @@ from flambeau.eager.rows import chunks_of, has_work, share_of
 from flambeau.runtime.cpu import packed
 
 SMALL = 64  # rows
+SMALL_BESIDE = 4  # the same where there is a library: matrices of a thread's own
 
 
 class Found(NamedTuple):
@@ -61,7 +62,9 @@ def _plan(key):
     """(kernel, description, layouts of the results), or None if this is not for small systems."""
     purpose, a, b = key
     *batch, n, _ = a.shape
-    if not has_work(a) or n > SMALL:
+    own = a.device.runtime.decompositions
+    small = SMALL if own is None or own.library() is None else SMALL_BESIDE
+    if not has_work(a) or n > small:
         return None
     columns = 0 if purpose == "cholesky" else n
     strides = [[s * a.itemsize for s in a.strides]]

@@ -14,13 +14,16 @@ from flambeau.eager.linalg_factors import (
     identity,
     is_real_work,
     launches_unrecorded,
+    library_for,
     lu_in_place,
     lu_solve,
     rows_of,
     solve_lower_or_upper,
     stacked,
     swap_rows,
+    swapped_places,
     turned,
+    wrong_pivots,
 )
 from flambeau.eager.linalg_small import small_cholesky, small_system
 from flambeau.eager.rows import contiguous
@@ -105,11 +108,19 @@ def inv_ex(A, check_errors):
     else:
         lu = columns_of(A)
         pivots, info = lu_in_place(lu)
-        one = identity(A.shape[-1], A.shape[:-2], A.dtype, A.device)
-        found = lu_solve(lu, pivots, one, False)
+        found = _inverted(lu, pivots)
     if check_errors:
         check.check_info(info, "linalg.inv_ex", check.SINGULAR_INVERSE)
     return found, info
+
+
+def _inverted(lu, pivots):
+    own = library_for(lu) if is_real_work(lu) else None
+    found = None if own is None else own.inverse(lu, pivots)
+    if found is not None:
+        return found
+    one = identity(lu.shape[-1], lu.shape[:-2], lu.dtype, lu.device)
+    return lu_solve(lu, pivots, one, False)
 
 
 @launches_unrecorded("linalg_lu_factor_ex")
@@ -120,10 +131,10 @@ def lu_factor_ex(A, pivot, check_errors):
             f"{list(A.shape)} instead"
         )
     check.has_kernel(A, "lu_cpu")
-    if not pivot and A.numel():
+    if not pivot and A.numel() and library_for(A) is None:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     lu = columns_of(A)
-    pivots, info = lu_in_place(lu)
+    pivots, info = lu_in_place(lu, pivot)
     if check_errors:
         check.check_info(info, "torch.linalg.lu_factor_ex", check.SINGULAR_FACTOR, RuntimeError)
     return lu, pivots, info
@@ -178,8 +189,12 @@ def cholesky_ex(input, upper, check_errors):
 
 def _cholesky(input, upper, check_errors, name):
     found = None if upper else small_cholesky(input)
+    own = library_for(input) if found is None and is_real_work(input) else None
     if found is not None:
         found, info = found
+    elif own is not None:
+        info = public("zeros")(input.shape[:-2], dtype=d.int32, device=input.device)
+        found = own.cholesky(input, upper, info)
     elif upper:
         rows = rows_of(input)
         info = cholesky_in_place(rows)
@@ -223,9 +238,10 @@ def solve_triangular(input, B, upper, left, unitriangular):
     if B.dtype is not input.dtype:  # PyTorch does not look
         B = B.to(input.dtype)
     if left:
-        right = rows_of(B)
+        own = library_for(B)
+        right = rows_of(B) if own is None else columns_of(B)
         solve_lower_or_upper(a, stacked(right), upper, unitriangular)
-        return columns_of(right)
+        return columns_of(right) if own is None else right
     # X A = B is Aᵀ Xᵀ = Bᵀ
     right = rows_of(turned(B))
     solve_lower_or_upper(turned(a), stacked(right), not upper, unitriangular)
@@ -256,9 +272,21 @@ def lu_solve_rows(LU, pivots, B, left, adjoint):
             "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got "
             f"pivots with shape {list(pivots.shape)} instead"
         )
-    check.has_kernel(LU, "lu_solve_cpu")
+    check.has_kernel(LU, "linalg.lu_solve_cpu")
     broadcast_shape(B.shape[:-2], LU.shape[:-2])
+    if is_real_work(LU, B) and library_for(LU) is not None:
+        _check_pivots(pivots, LU.shape[-1])
     return factored_solve(LU, pivots, B, left, adjoint)
+
+
+def _check_pivots(pivots, n):
+    """A library would follow them anywhere."""
+    for outside, bound in (
+        (pivots < 1, "greater or equal to 1"),
+        (pivots > n, "smaller or equal to LU.size(-2)"),
+    ):
+        if outside.any().item():
+            raise wrong_pivots(f"Pivots given to lu_solve must all be {bound}. ")
 
 
 @launches_unrecorded("linalg_permutation")
@@ -268,6 +296,9 @@ def permutation(LU_pivots, LU_data, rows):
     out = identity(rows, batch, LU_data.dtype, LU_data.device)
     if not is_real_work(out) or not LU_pivots.shape[-1]:
         return out
+    if not out.device.runtime.is_host:
+        places = swapped_places(contiguous(LU_pivots), rows)
+        return out.zero_().scatter_(-2, turned(places), 1)
     # swapping columns of the unit matrix, which rows side by side make swaps of rows
     said = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
     swap_rows(stacked(turned(out)), contiguous(LU_pivots), said=said)

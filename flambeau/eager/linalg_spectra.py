@@ -1,8 +1,9 @@
 """Launchers of decompositions that LAPACK computes: singular values, eigenvalues.
 
 Tensors become arrays over the same memory, and LAPACK writes into tensors with columns side by
-side, as PyTorch has them, in the dtype asked for. Rows and derivatives: ops/linalg_spectra.py; QR
-has kernels of its own (linalg_reflectors.py).
+side, as PyTorch has them, in the dtype asked for. GPUs have libraries for it (cuda_linalg.py); what
+those do not do, or did not manage, is computed on the host. Rows and derivatives:
+ops/linalg_spectra.py; QR has kernels of its own (linalg_reflectors.py).
 """
 
 from flambeau import _dtype as d
@@ -15,8 +16,10 @@ from flambeau.eager.linalg_factors import (
     empty_columns,
     is_real_work,
     launches_unrecorded,
+    library_for,
     unit_columns,
 )
+from flambeau.eager.linalg_rotations import rotated_eigh, rotated_svd
 from flambeau.ops import linalg_checks as check
 from flambeau.runtime import lapack
 
@@ -64,10 +67,15 @@ _NOT_FINITE = (
 def svd(A, full_matrices, compute_uv, driver):
     check.matrix(A, "linalg.svd")
     check.floating(A, "linalg.svd")
-    if driver is not None:
+    if driver is not None and A.device.type != "cuda":
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with "
             "cuSOLVER backend."
+        )
+    if driver not in (None, "gesvd", "gesvdj", "gesvda"):
+        raise RuntimeError(
+            f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation. Check doc "
+            "at https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
         )
     check.has_kernel(A, "linalg_svd_cpu")
     *batch, m, n = A.shape
@@ -83,6 +91,15 @@ def svd(A, full_matrices, compute_uv, driver):
             S,
             unit_columns(shapes[2], A.dtype, A.device),
         )
+    own = library_for(A)
+    if own is not None:
+        found = own.svd(A, full_matrices, compute_uv, driver)
+        if found is not None:
+            return found if compute_uv else (_nothing(A), found[1], _nothing(A))
+    rotated = rotated_svd(A, compute_uv) if m == n or not full_matrices else None
+    if rotated is not None:
+        S, U, Vh = rotated
+        return (U, S, Vh) if compute_uv else (_nothing(A), S, _nothing(A))
     if not _is_finite(A):  # some versions of LAPACK would never come back
         return _svd_of_infinities(A, shapes, compute_uv)
     left, right = (empty_columns, shapes[0], A.dtype), (empty_columns, shapes[2], A.dtype)
@@ -114,6 +131,12 @@ def _nothing(A):
     return empty_tensor(Size((0,)), A.dtype, A.device)
 
 
+_NO_VALUES = (
+    "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or "
+    "has too many repeated eigenvalues (error code: 1)."
+)
+
+
 @launches_unrecorded("linalg_eigh")
 def eigh(A, UPLO, compute_v):
     check.square(A, "linalg.eigh")
@@ -126,6 +149,15 @@ def eigh(A, UPLO, compute_v):
         values = empty_tensor(A.shape[:-1], real, A.device)
         vectors = empty_columns(A.shape, A.dtype, A.device) if compute_v else _nothing(A)
         return values, vectors
+    own = library_for(A)
+    found = own.eigh(A, triangle, compute_v) if own is not None else None
+    if found is not None:
+        return found[0], found[1] if compute_v else _nothing(A)
+    if own is not None:
+        raise check.LinAlgError(_NO_VALUES)
+    rotated = rotated_eigh(A, triangle == "L", compute_v)
+    if rotated is not None:
+        return rotated[0], rotated[1] if compute_v else _nothing(A)
     if not _is_finite(A):
         bad, rest = _set_apart(A)
         values, vectors = eigh(rest, UPLO, compute_v)
@@ -135,10 +167,7 @@ def eigh(A, UPLO, compute_v):
     wanted = (empty_columns, A.shape, A.dtype) if compute_v else None
     found = _computed(lapack.eigh, A, (triangle,), (empty_tensor, A.shape[:-1], real), wanted)
     if found is None:
-        raise check.LinAlgError(
-            "linalg.eigh: The algorithm failed to converge because the input matrix is "
-            "ill-conditioned or has too many repeated eigenvalues (error code: 1)."
-        )
+        raise check.LinAlgError(_NO_VALUES)
     return found[0], found[1] if compute_v else _nothing(A)
 
 
@@ -158,6 +187,10 @@ def eig(input, compute_v, name):
             found, _ = eig(rest, False, name)
             return found.masked_fill(bad[..., None], complex("nan+nanj")), found.new_empty(0)
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    own = library_for(input)
+    found = own.eig(input, compute_v) if own is not None else None
+    if found is not None:
+        return found[0], found[1] if compute_v else empty_tensor(Size((0,)), dtype, input.device)
     wanted = (empty_columns, input.shape, dtype) if compute_v else None
     found = _computed(lapack.eig, input, (), (empty_tensor, input.shape[:-1], dtype), wanted)
     if found is None:

@@ -18,6 +18,7 @@ from flambeau.eager.launching import LAUNCHERS, launches
 from flambeau.eager.plans import Plans
 from flambeau.eager.rows import address, chunks_of, contiguous, told_words, vector_layout
 from flambeau.eager.writing import number_tensor, writer
+from flambeau.ops.support import refuse_complex32
 from flambeau.runtime.cpu import packed
 
 PIECE = 1 << 15
@@ -189,6 +190,7 @@ def _check_scatter(target, mask, source):
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
             f"{mask.dtype.scalar_name}"
         )
+    refuse_complex32("masked_scatter", target)
 
 
 @launches("masked_scatter")

@@ -91,6 +91,10 @@ def bits_of(value, dtype):
     if code == "c64":
         value = complex(value)
         return struct.unpack("q", struct.pack("ff", value.real, value.imag))[0]
+    if code == "c32":
+        value = complex(value)
+        low, high = bits_of(value.real, _dtype.float16), bits_of(value.imag, _dtype.float16)
+        return low & 0xFFFF | high << 16
     if dtype.is_floating_point:
         letter = {"f16": "e", "f32": "f", "f64": "d"}[code]
         size = {"e": "h", "f": "i", "d": "q"}[letter]
@@ -149,7 +153,7 @@ def _number(value, dtype):
 
 def _edge_layout(layout, pad, widths, mode):
     geometry.check_edges(layout, pad, mode)
-    if layout.dtype is _dtype.bool_ and mode != "circular":
+    if layout.dtype in (_dtype.bool_, _dtype.complex32) and mode != "circular":
         name = "replication" if mode == "replicate" else "reflection"
         raise errors.not_implemented(f"{name}_pad{len(pad) // 2}d", layout.dtype)
     shape = tuple([n + low + high for n, (low, high) in zip(layout.sizes, widths)])

@@ -12,6 +12,7 @@ from flambeau import errors
 from flambeau._dtype import (
     FLOATING,
     bfloat16,
+    check_fill,
     check_fits,
     float16,
     float32,
@@ -95,10 +96,10 @@ class Pointwise:
             value = bound[p.name]
             if (p.kind == "scalar" and value is not p.default) or (fits and _is_number(value)):
                 tensors = [v for v in bound.values() if isinstance(v, Tensor)]
-                floats = self.op.name == "fill" or any(
-                    t.dtype.category >= FLOATING for t in tensors
-                )
-                if type(value) is not float or floats:
+                floats = any(t.dtype.category >= FLOATING for t in tensors)
+                if self.op.name == "fill":
+                    check_fill(value, tensors[0].dtype)
+                elif type(value) is not float or floats:
                     exact = bool(options.get("exact_numbers"))
                     check_number(value, *tensors, exact=exact)  # of others rows complain
         return self, *self._choose(bound)
@@ -675,6 +676,8 @@ def _direct_inplace(op, routes, name):
     text += f"    if type({other}) in SCALARS:\n"
     if op.options.get("fits"):
         check = f"check_number({other}, {target})"
+        if op.name == "fill":
+            check = f"check_fill({other}, {target}._layout.dtype)"
         text += f"        if type({other}) is float:\n"
         text += indented(indented(guard_text(other, float, target, check)))
         text += f"        else:\n{indented(indented(guard_text(other, int, target, check)))}"
@@ -682,5 +685,5 @@ def _direct_inplace(op, routes, name):
     text += f"    if not isinstance({other}, Tensor):\n        {unusual}\n"
     text += written_text(with_tensor, unusual, target)
     scope = {**routes.scope(), **write_scope(with_number, "_number"), **write_scope(with_tensor)}
-    scope |= {"check_number": check_number, "is_large": is_large}
+    scope |= {"check_number": check_number, "check_fill": check_fill, "is_large": is_large}
     return compile_text(text, scope, name)[name]

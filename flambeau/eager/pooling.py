@@ -20,7 +20,7 @@ from flambeau._natively import natively
 from flambeau.autograd.grad_mode import modes
 from flambeau.codegen.descriptions import Windows
 from flambeau.eager import rows
-from flambeau.eager.copying import CHANNELS_LAST
+from flambeau.eager.copying import CHANNELS_LAST, FILLS
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.planned import constant, idle, planned
@@ -353,4 +353,15 @@ def max_unpool(input, indices, outs):
     if not work.computes:
         return *idle(work.out), *fitted
     found = work.launch((work.out,), work.words(), "pooling:build_unpool", input.dtype.code)
-    return *found[:-1], *fitted
+    out, kernel, words, _ = found
+    if not work.runtime.is_host:  # where many threads put elements, others have to be there before
+        kernel, words = _onto_zeros, (kernel, words, work.out)
+    return out, kernel, words, *fitted
+
+
+def _onto_zeros(plan, out, *others):
+    """A kernel that puts elements into zeros."""
+    kernel, words, layout = plan
+    fill, described = FILLS[layout, int]
+    fill(described, out, 0)
+    kernel(words, out, *others)

@@ -7,7 +7,7 @@ import math
 import struct
 import warnings
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau._device import default_device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor, empty_like_layout
@@ -26,6 +26,7 @@ from flambeau.eager.options import (
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
 from flambeau.ops.grids import LANES, TRACES
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import MISSING
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed
@@ -336,8 +337,8 @@ def _ends_dtype(name, start, end, steps, dtype, out):
                 f"passed dtype {found.scalar_name}"
             )
         return _dtype.default_complex()
-    if found is _dtype.bool_ and steps > 1:
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
+    if found in (_dtype.bool_, _dtype.complex32) and steps > 1:
+        raise errors.not_implemented(f"{name}_cpu", found)
     return found
 
 
@@ -420,6 +421,8 @@ def logspace(
     start, end, dtype = _ends("logspace", start, end, steps, dtype, out)
     wide = dtype if dtype.category >= _dtype.FLOATING else _dtype.float64
     exponents = linspace_into(start, end, new_layout(Size((steps,)), wide, device, "logspace"))
+    if wide is _dtype.complex32:  # one exponent: there is no power of more (_ends_dtype)
+        return finish(exponents.fill_(float(base) ** start) if steps else exponents, requires_grad)
     # __rpow__ casts the base to the exponents' dtype, as PyTorch does
     t = float(base) ** exponents
     if steps == 1 and t.device.runtime.computes:
@@ -451,8 +454,14 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     dtype = dtype if out is None or dtype is not None else out.dtype
     plan = new_layout(Size((n, m)), dtype, device, "eye")
+    refuse_complex32("eye", plan)
     out = None if out is None else into(out, plan.shape, plan.dtype, plan.device)
     return finish(grid("eye", (), plan, out), requires_grad)
 
 
-_EYES = Plans(lambda layout: plan_grid("eye", "", layout))
+def _plan_eye(layout):
+    refuse_complex32("eye", layout)
+    return plan_grid("eye", "", layout)
+
+
+_EYES = Plans(_plan_eye)

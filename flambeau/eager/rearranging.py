@@ -99,10 +99,21 @@ def arranges(name, fill=None):
     return register
 
 
+def _refuse_flip(layout, dims):
+    """PyTorch moves whole rows of complex32, and has no kernel that turns them around."""
+    live = [k for k, n in enumerate(layout.sizes) if n > 1]
+    if any(k in dims for k in live):
+        inner = min(live, key=lambda k: layout.strides[k])
+        if inner in dims or layout.strides[inner] != 1:
+            raise errors.not_implemented("flip_cpu", layout.dtype)
+
+
 @arranges("flip")
 def flip(layout, dims):
     dims = distinct_dims(ints("flip", "dims", dims), layout.ndim)
     out = preserved_layout(layout)
+    if layout.dtype is _dtype.complex32 and layout.numel:
+        _refuse_flip(layout, dims)
     strides = [-s if k in dims else s for k, s in enumerate(layout.strides)]
     last = sum((layout.sizes[k] - 1) * layout.strides[k] for k in dims if layout.ndim)
     return out, [(layout.sizes, out.strides, 0, strides, last)]

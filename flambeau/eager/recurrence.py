@@ -130,8 +130,7 @@ def _rnn_stack_backward(
 ):  # fmt: skip
     own = input.device.runtime.recurrence
     stack = own.stack(input._layout, hidden._layout, kind, steps, layers, both, biased)
-    given = [None if t is None else contiguous(t.detach()) for t in (g_output, g_hidden, g_cell)]
-    found = stack.backward(*given, input, hidden, cell, weights, output, kept)
+    found = stack.backward(g_output, g_hidden, g_cell, input, hidden, cell, weights, output, kept)
     return tuple(t if need else None for t, need in zip(found, needs))
 
 

@@ -20,7 +20,7 @@ from flambeau.eager.plan import cast_value
 from flambeau.eager.plans import Plans
 from flambeau.eager.signatures import Overloads
 from flambeau.interposing.overriding import notice
-from flambeau.ops.support import GROUPS
+from flambeau.ops.support import GROUPS, is_refused
 from flambeau.ops.table import REQUIRED, names_of, public
 from flambeau.planning import reductions as walks
 from flambeau.runtime.cpu import packed
@@ -79,7 +79,7 @@ class Kind:
         self.is_plain = len(self.dtypes) == 1 and not self.numbers and self.note is None
         self.is_whole = self.is_whole and self.is_plain and self.runtime.computes
         if self.is_whole and "refuses" in options:
-            self.is_whole = not _is_refused(self.compute, *options["refuses"])
+            self.is_whole = not is_refused(op, GROUPS[self.compute], options["refuses"][1].split())
 
     def whole_plan(self, sample, short):
         """All elements of a dense layout, too few to be cut: the kernel is told how many."""
@@ -126,8 +126,10 @@ class Call:
             self.note = kind.note(layout.shape, dims, kind.given)
         if not self.results:
             return
-        if "refuses" in op.options and _is_refused(kind.compute, *op.options["refuses"]):
-            raise errors.not_implemented(op.options["refuses"][0], kind.compute)
+        if "refuses" in op.options and layout.numel:
+            kernel, groups = op.options["refuses"]
+            if is_refused(op, GROUPS[kind.compute], groups.split()):
+                raise errors.not_implemented(kernel, kind.compute)
         columns, *walk = walks.cut(
             layout.sizes, layout.strides, dims, layout.itemsize, layout.numel,
             bool(op.options.get("indexed")),
@@ -202,11 +204,6 @@ def _reduced_sizes(sizes, dims, keepdim):
     if keepdim:
         return tuple([1 if d in dims else s for d, s in enumerate(sizes)])
     return tuple([s for d, s in enumerate(sizes) if d not in dims])
-
-
-def _is_refused(compute, name, groups):
-    """PyTorch has no kernel for some dtypes; it says so when there is something to compute."""
-    return GROUPS[compute] in groups.split()
 
 
 # What out= does to a reduction, by the row's `out` option: the computation takes out's dtype

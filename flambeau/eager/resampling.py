@@ -26,6 +26,7 @@ from flambeau.eager.resampling_tables import (
     in_blocks,
     listed,
     moved,
+    rows_kernel,
     turned,
 )
 from flambeau.eager.rows import dense_like, has_work, vector_layout
@@ -111,10 +112,15 @@ def _resample(layout, kind, output_size, align_corners, scales, input_size):
     check_room(out)  # before tables are made for it
     known = SIDES[layout.device, layout.dtype, kind, align_corners, backward]
     sides = list(zip(sizes, output_size, scales or (None,) * len(sizes)))
+    if known.is_regular and len(sides) == 2 and not last:
+        columns = known.columns[sides[1]]
+        kernel, high = known.without_table(sides[0], columns)
+        return _by_rows(source, step, out, None, high, columns, kernel)
     tables = [known.tables[side] for side in sides]
     if last or not layout.device.runtime.is_host:
         return _by_pixels(source, step, out, tables, last)
-    return _by_rows(source, step, out, tables, known.columns[sides[-1]])
+    columns = known.columns[sides[-1]]
+    return _by_rows(source, step, out, tables, None, columns, known.kernel(columns.facts))
 
 
 @planned(
@@ -139,7 +145,9 @@ def by_tables(layout, name, facts):
         tables = [moved(table, device) for table in tables]
     if last or host is not device:
         return _by_pixels(source, step, out, tables, last)
-    return _by_rows(source, step, out, tables, in_blocks(device, tables[-1], layout.dtype.code))
+    columns = in_blocks(device, tables[-1], layout.dtype.code)
+    kernel = rows_kernel(device, columns.facts)
+    return _by_rows(source, step, out, tables, None, columns, kernel)
 
 
 @natively
@@ -177,18 +185,23 @@ def _three(source, out, tables):
 ONE = Plans(lambda key: SIDES[*key, "nearest", False, False].tables[1, 1, None], by_default=False)
 
 
-def _by_rows(source, step, out, tables, columns):
-    """Planes of rows, the width last."""
-    (deep, high, _), here, there = _three(source, out, tables)
+def _by_rows(source, step, out, tables, regular, columns, kernel):
+    """Planes of rows, the width last; regular: what stands in place of a table of the height."""
+    if tables is None:
+        deep, high = ONE[source.device, source.dtype], None
+        here, there = (1, *source.sizes[-2:]), (1, *out.sizes[-2:])
+    else:
+        (deep, high, _), here, there = _three(source, out, tables)
+        regular = high.places
     # a register that starts at the last column reads this far past the end
     room = (here[2] + 4 * columns.lanes) & -16
-    count, places = columns.taps, deep.places + high.places + columns.places
+    count, places = columns.taps, deep.places + regular + columns.places
     planes, work = source.numel // (here[0] * here[1] * here[2]), source.numel + out.numel
     chunks, desc = _described(planes, here, there, work, step, room, count, places)
     if chunks > 1:
         pool().ensure_workers()
     scratch = vector_layout(chunks * room * (2 if deep.wide else 1), _dtype.float32, source.device)
-    return out, columns.kernel, desc, source, scratch, (deep, high, columns)
+    return out, kernel, desc, source, scratch, (deep, high, columns)
 
 
 def _by_pixels(source, step, out, tables, last):

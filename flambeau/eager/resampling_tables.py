@@ -6,6 +6,7 @@ images of many sizes share those of their sides.
 """
 
 import math
+import struct
 from array import array
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from flambeau._device import cpu
 from flambeau.codegen.descriptions_images import Blocks, Regular, Spread, Turned
 from flambeau.eager.plans import Plans
 from flambeau.planning.resampling import LISTED, double, merged, pace, single
-from flambeau.runtime.cpu import packed, place_of, read_bytes, write_bytes
-from flambeau.storage import brought
+from flambeau.runtime.cpu import packed, read_bytes, write_bytes
+from flambeau.storage import brought, new_storage
 
 _WAYS = ("near", "far", "gather")
 WIDE = (_dtype.float64.code, _dtype.uint8.code)  # sums are kept in double
@@ -40,8 +41,8 @@ def _table(memory, at, outputs, room, wide):
 
 def _memory(words):
     """(what keeps so many words, their address)."""
-    kept = bytes(8 * words)  # which nobody sees but kernels: the first of them fills it
-    return kept, place_of(kept)
+    kept = new_storage(8 * words)
+    return kept, kept.pointer
 
 
 def _empty(outputs, taps, wide):
@@ -101,7 +102,7 @@ class Columns(NamedTuple):
     lanes: int
     memory: object  # what keeps bases, indices and weights
     places: tuple  # and where they lie
-    kernel: object  # which reads by it
+    facts: tuple  # of the kernel which reads by it
 
 
 def in_blocks(device, table, code):
@@ -115,14 +116,27 @@ def in_blocks(device, table, code):
     kernel = _kernel(device, "blocks", code, _WAYS[way] == "gather")
     kernel(packed(Blocks(1, table.outputs, count)), *table.places, *places)
     facts = code, count if count <= FEW else 0, _WAYS[way], bool(ragged)
-    rows = device.runtime.kernel("resample_rows", "resampling:build_rows", *facts)
-    return Columns(count, lanes, memory, places, rows)
+    return Columns(count, lanes, memory, places, facts)
+
+
+def rows_kernel(device, facts, regular=None):
+    """The kernel of planes of rows, whose columns are read as these facts say."""
+    return device.runtime.kernel("resample_rows", "resampling:build_rows", *facts, regular)
+
+
+def _bits(number):
+    """A double as an integer of its bits."""
+    return _WORD.unpack(_DOUBLE.pack(number))[0]
+
+
+_WORD, _DOUBLE = struct.Struct("q"), struct.Struct("d")
 
 
 class Sides:
     """Tables of the sides of images, for one kind of neighbours; backward: those of gradients.
 
-    tables: by (size, size wanted, scale), columns: the same for registers of outputs.
+    tables: by (size, size wanted, scale), columns: the same for registers of outputs. is_regular:
+    may rows do without a table?
     """
 
     def __init__(self, key):
@@ -130,6 +144,9 @@ class Sides:
         nearest, self.is_bytes = self.kind.startswith("nearest"), dtype is _dtype.uint8
         self.code, self.wide = dtype.code, dtype.code in WIDE
         self.exact = dtype is _dtype.float64 or (self.is_bytes and not nearest)
+        plain = nearest or (self.kind == "linear" and not self.is_bytes)
+        self.is_regular = plain and not self.backward and self.device.runtime.is_host
+        self.kernels: dict = {}
         self.tables, self.fills = Plans(self._table, room=REMEMBERED), {}
         self.columns = Plans(
             lambda side: in_blocks(self.device, self.tables[side], self.code), room=REMEMBERED
@@ -138,12 +155,9 @@ class Sides:
     def _table(self, side):
         if not self.device.runtime.is_host:
             return moved(SIDES[cpu, *self.key[1:]].tables[side], self.device)
-        size, wanted, scale = side
         if self.backward:
-            return turned(self.device, SIDES[*self.key[:-1], False].tables[side], size)
-        kind = self.kind
-        if size == wanted and (self.is_bytes or kind == "linear"):
-            kind, scale = "nearest", 1.0  # the very elements
+            return turned(self.device, SIDES[*self.key[:-1], False].tables[side], side[0])
+        kind, size, wanted, scale = self._settled(side)
         if kind in LISTED:
             rounded = double if self.exact else single
             rows = LISTED[kind](size, wanted, self.align_corners, scale, rounded)
@@ -154,10 +168,33 @@ class Sides:
             _quantise(found)
         return found
 
+    def _settled(self, side):
+        """(kind of neighbours, size, size wanted, scale)."""
+        size, wanted, scale = side
+        if size == wanted and (self.is_bytes or self.kind == "linear"):
+            return "nearest", size, wanted, 1.0  # the very elements
+        return self.kind, size, wanted, scale
+
+    def _step(self, kind, size, wanted, scale):
+        aligned = kind == "linear" and self.align_corners
+        return aligned, pace(size, wanted, aligned, scale, double if self.exact else single)
+
+    def without_table(self, side, columns):
+        """(kernel, what stands in place of a table) of rows at regular distances."""
+        kind, *facts = self._settled(side)
+        aligned, step = self._step(kind, *facts)
+        return self.kernel(columns.facts, (kind, aligned, self.exact)), (_bits(step), 0, 0)
+
+    def kernel(self, facts, regular=None):
+        """The kernel of rows and such columns."""
+        found = self.kernels.get((facts, regular))
+        if found is None:
+            found = self.kernels[facts, regular] = rows_kernel(self.device, facts, regular)
+        return found
+
     def _regular(self, kind, size, wanted, scale):
         """Nearest or linear neighbours."""
-        aligned = kind == "linear" and self.align_corners
-        step = pace(size, wanted, aligned, scale, double if self.exact else single)
+        aligned, step = self._step(kind, size, wanted, scale)
         found = _empty(wanted, 2 * wanted if kind == "linear" else wanted, self.wide)
         kernel = self.fills.get(kind)
         if kernel is None:

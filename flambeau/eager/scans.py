@@ -16,6 +16,7 @@ from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import address, dense_like, dimension, has_work, vector_layout
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import public
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
@@ -23,7 +24,7 @@ LONG = 1 << 17
 GPU_BLOCK, GPU_LONG = 1 << 13, 1 << 14  # the same on a GPU, unless there are rows enough
 ENOUGH = 1 << 9
 # facts of codegen/gpu/chained.py
-THREADS, VECTORS, LINE, STRETCH, STATE = 256, 8, 16, 64, 2
+THREADS, VECTORS, LINE, STRETCH, STATE = 256, 8, 16, 64, 4
 CHAINED = (d.float32, d.float64, d.float16, d.bfloat16, d.int64, d.int32, d.int16, d.int8, d.uint8)
 
 
@@ -37,6 +38,8 @@ def _plan_scan(name, layout, dim, *dtypes):
     layouts = [layout if t is layout.dtype else dense_layout(shape, t, device) for t in dtypes]
     if not has_work(layout):
         return *idle(*layouts), None
+    if shape:
+        refuse_complex32(f"{name}_out_cpu", layouts[0])
     n = shape[dim] if shape else 1
     inner = prod(shape[dim + 1 :])
     outer, totals = layout.numel // (n * inner), None
@@ -70,7 +73,7 @@ def _plan_chain(layouts, name, key, rows, n, item):
     words = ScanRows(1, rows * blocks, n, block, blocks, 1)
     *_, kernel, desc = launch(layouts, words, name, "chained:build_scan", *key)
     slots = rows * (blocks + -(-blocks // STRETCH))
-    room = vector_layout(1 + slots * (1 + STATE), d.int64, layouts[0].device)
+    room = vector_layout(1 + slots * STATE, d.int64, layouts[0].device)
     return *layouts, _chained, (kernel, desc, room), None
 
 
@@ -158,6 +161,7 @@ def cummin(input, dim):
 @launches("logcumsumexp")
 def logcumsumexp(input, dim):
     at = dimension(input, dim)
+    refuse_complex32("logcumsumexp_out_cpu", input)
     if input.dtype.is_complex and input._layout.numel:
         return _complex_logcumsumexp(input.detach(), at)
     if not input.dtype.is_floating_point and (input._layout.numel or not input.dtype.is_complex):

@@ -299,7 +299,7 @@ def kthvalue(input, k, dim, keepdim):
 def _median(name, input, dim, keepdim, rule):
     dim = dimension(input, dim)
     _nonempty(name, input, dim)
-    check_dtype("median_cpu", input.dtype, d.bool_)
+    check_dtype("median_out", input.dtype, d.bool_)
     n = input.shape[dim] if input.ndim else 1
     result = _per_row("select_rows", input, dim, keepdim, (n - 1) // 2, rule)
     return getattr(return_types, name)(result)

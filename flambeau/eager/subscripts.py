@@ -385,9 +385,10 @@ def _value(input, value):
 def set_item(self, key, value):
     """Write a tensor or a number over the elements that key names."""
     value = _value(self, value)
-    if not modes.grad or not (
+    plain = not modes.grad or not (
         self._requires_grad or (isinstance(value, Tensor) and value._requires_grad)
-    ):
+    )
+    if plain:
         kind = type(key)
         if kind is tuple or kind is int or kind is slice or key is None or key is Ellipsis:
             if kind is int and not self._layout.ndim:
@@ -401,6 +402,9 @@ def set_item(self, key, value):
         and key._layout.dtype in (d.int64, d.bool_)
         and self._layout.ndim
     ):
+        if plain and _is_whole_mask(self._layout, key._layout) and not isinstance(value, Tensor):
+            self.masked_fill_(key, value)
+            return None
         return _put(self, (key,), value)
     if type(key) is bool:
         return _assign(function("unsqueeze")(self, 0), value) if key else None
@@ -409,6 +413,10 @@ def set_item(self, key, value):
         return _assign(part, value)
     _warn_bytes(indices)
     return _put(part, indices, value)
+
+
+def _is_whole_mask(layout, mask):
+    return mask.dtype is d.bool_ and mask.sizes == layout.sizes and mask.device is layout.device
 
 
 def _put(part, indices, value):

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,9 @@ def load(
     """
     try:
         archive = zipfile.ZipFile(f)
-    except zipfile.BadZipFile as error:
+    except _UNREADABLE as error:
+        if isinstance(error, OSError):
+            raise
         raise DamagedFile(f"{_shown(f)} is not a .pt2 file: {error}") from error
     with archive:
         reading = _Archive(archive, _shown(f))
@@ -111,6 +114,12 @@ def load(
         constants = reading.tensors("data/constants/", "model_constants_config.json")
         found = reading.json("models/model.json")
         return program_of_json(found, state, constants, reading.examples())
+
+
+# what zipfile raises where bytes are wrong; they may seem packed in other ways, or with a password
+_UNREADABLE = (
+    zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError, struct.error,
+)  # fmt: skip
 
 
 def _shown(f):
@@ -135,7 +144,7 @@ class _Archive:
             raise DamagedFile(f"{self.shown} is damaged: {name} is missing")
         try:
             return self.archive.read(full)
-        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+        except _UNREADABLE as error:
             raise DamagedFile(f"{self.shown} is damaged: {name} cannot be read: {error}") from error
 
     def json(self, name: str) -> dict[str, Any]:

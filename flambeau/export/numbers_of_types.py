@@ -13,6 +13,7 @@ DTYPES: dict[Any, int] = {
     flambeau.float16: 6,
     flambeau.float32: 7,
     flambeau.float64: 8,
+    flambeau.complex32: 9,
     flambeau.complex64: 10,
     flambeau.complex128: 11,
     flambeau.bool: 12,

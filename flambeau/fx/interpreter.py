@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Argument, Node, Target, map_aggregate, map_arg
-from flambeau.fx.proxy import Proxy
+from flambeau.fx.proxy import Proxy, answer_outside
 from flambeau.fx.traceback import set_current_meta
 from flambeau.nn import Module
 
@@ -194,6 +194,7 @@ class Transformer(Interpreter):
                 self.graph = graph
                 self.tensor_attrs = {}
                 self.root = module
+                answer_outside(self)
 
             def is_leaf_module(self, _: Module, __: str) -> bool:
                 return True

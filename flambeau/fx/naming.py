@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import member_of
 from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 from flambeau.fx.recording import spelled
 
@@ -138,7 +138,7 @@ def _by_place(func, module, name):
     if module.startswith(("flambeau.eager", "flambeau.ops", "flambeau._")) or module == "flambeau":
         if getattr(flambeau, name, None) is func:
             return "torch." + name
-        if Tensor.__dict__.get(name) is func:
+        if member_of(name) is func:
             return "torch.Tensor." + name
     return f"{torch_path(module)}.{name}"
 

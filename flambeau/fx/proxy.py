@@ -15,7 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau import interposing
-from flambeau._tensor import Tensor
+from flambeau._tensor.attachment import member_of
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.codegen import magic_methods, reflectable_magic_methods
 from flambeau.fx.graph import Graph
@@ -212,7 +212,7 @@ class GraphAppendingTracer(TracerBase):
         self.scope = Scope("", None)
         self.module_stack = OrderedDict()
         self.node_name_to_scope = {}
-        _standing.begin(self)
+        answer_outside(self)
 
 
 class _Standing:
@@ -243,6 +243,11 @@ class _Everywhere(_Functions):
 
 
 _standing = _Standing()
+
+
+def answer_outside(tracer: TracerBase) -> None:
+    """Proxies of this tracer answer for functions outside of Tracer.trace, too."""
+    _standing.begin(tracer)
 
 
 def _users_trace():
@@ -333,7 +338,7 @@ _assert = flambeau._assert
 
 def _is_method(func, name):
     """Is a function to be had from tensors only?"""
-    return Tensor.__dict__.get(name) is func and not hasattr(flambeau, name)
+    return member_of(name) is func and not hasattr(flambeau, name)
 
 
 def _tracer_of(values):

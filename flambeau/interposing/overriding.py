@@ -15,7 +15,7 @@ from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.admission import reach
-from flambeau._tensor.attachment import METHODS, method
+from flambeau._tensor.attachment import METHODS, member_of, method
 from flambeau.autograd.grad_mode import modes
 from flambeau.interposing import Name, switched_off
 from flambeau.ops.table import REQUIRED, public
@@ -145,7 +145,7 @@ def public_function(name: Name) -> Callable:
     if key in _AS_METHODS:
         return getattr(Tensor, _AS_METHODS[key])
     attribute, _, access = key.partition(".")
-    member = Tensor.__dict__.get(attribute)
+    member = member_of(attribute)
     if isinstance(member, property) and (access or member.fget is name.function):
         return getattr(member, access or "__get__")
     return name.function
@@ -156,9 +156,9 @@ def resolved(func: Callable) -> str:
     name = getattr(func, "__name__", str(func))
     owner = getattr(func, "__self__", None)
     if isinstance(owner, property):
-        found = (key for key, member in Tensor.__dict__.items() if member is owner)
+        found = (key for key in Tensor.__dict__ if member_of(key) is owner)
         return f"torch.Tensor.{next(found, '?')}.{name}"
-    if Tensor.__dict__.get(name) is func:
+    if member_of(name) is func:
         return "torch.Tensor." + name
     module = getattr(func, "__module__", None) or ""
     if module.startswith("flambeau.nn"):

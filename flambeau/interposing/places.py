@@ -19,7 +19,7 @@ from typing import Any
 
 from flambeau import autograd
 from flambeau._tensor import Tensor, questions
-from flambeau._tensor.attachment import METHODS, PROPERTIES
+from flambeau._tensor.attachment import METHODS, PROPERTIES, shown
 from flambeau.aten.names import CREATION, DATA, function_name, update_name
 from flambeau.aten.names import METHODS as METHOD_NAMES
 from flambeau.eager import creation, methods, random_tensors, updating, windows
@@ -48,9 +48,9 @@ def resolve(key: str) -> tuple[str, str, str]:
 
 def offer_all() -> None:
     """Offer every function that exists by now."""
-    for name, shown in METHOD_NAMES.items():
+    for name, spoken in METHOD_NAMES.items():
         if name in METHODS:
-            offer(METHODS[name], shown, key=name)
+            offer(METHODS[name], spoken, key=name)
     for module in (creation, random_tensors, windows):
         for name in module.PUBLIC:
             function = getattr(module, name)
@@ -58,9 +58,9 @@ def offer_all() -> None:
                 offer(function, "aten::" + name, key=name)
             elif name in DATA:
                 offer(function, DATA[name], "data", key=name)
-    for name, shown in DATA.items():
+    for name, spoken in DATA.items():
         if name in METHODS:
-            offer(METHODS[name], shown, "data", key=name)
+            offer(METHODS[name], spoken, "data", key=name)
     offer(updating.update, update_name)
     for name in _QUESTIONS:
         offer(getattr(questions, name), "torch." + name, "method")
@@ -73,6 +73,7 @@ def offer_all() -> None:
 def _offer_members():
     """Methods and properties of Tensor that are neither ops nor data; none that programs added."""
     for name, member in list(Tensor.__dict__.items()):
+        member = shown(member)
         # A program that replaces a method may keep ours under a name of its own.
         if {name, getattr(member, "__name__", name)} & IGNORED or not _is_ours(member):
             continue

@@ -15,7 +15,15 @@ from flambeau.jit.places import CompileError
 from flambeau.jit.resolving import Resolver
 from flambeau.jit.sugar import BoundMethod, FunctionSugar, PythonFunction
 from flambeau.jit.units import lock, unit
-from flambeau.nn import Module, ModuleDict, ModuleList, Parameter, ParameterList, Sequential
+from flambeau.nn import (
+    Module,
+    ModuleDict,
+    ModuleList,
+    Parameter,
+    ParameterDict,
+    ParameterList,
+    Sequential,
+)
 
 _OWN = frozenset(vars(Module())) | {"_compiled_call_impl", "_directions"}
 _CONTAINERS = ((Sequential, "Sequential"), (ModuleList, "ModuleList"), (ModuleDict, "ModuleDict"))
@@ -196,6 +204,8 @@ def _describe(made, module):
             made.order = list(module._modules)
     if isinstance(module, ParameterList):
         made.container, made.order = "ParameterList", list(module._parameters)
+    if isinstance(module, ParameterDict):
+        made.container, made.order = "ParameterDict", list(module.keys())
     constants, hints = _constants_of(cls), _hints_of(cls)
     for name, parameter in module._parameters.items():
         made.attributes[name] = T.NONE if parameter is None else T.TENSOR

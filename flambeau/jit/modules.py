@@ -30,6 +30,52 @@ class ScriptModule(Module):
         if "__init__" in vars(cls) and cls.__module__ != __name__:
             cls.__init__ = _settling(cls.__init__)  # type: ignore[method-assign]
 
+    @property
+    def graph(self) -> Graph:
+        return self._forward_function().graph
+
+    @property
+    def inlined_graph(self) -> Graph:
+        return inlined(self._forward_function().graph)
+
+    @property
+    def code(self) -> str:
+        return code_of(self._forward_function())[0]
+
+    @property
+    def code_with_constants(self) -> tuple[str, ConstMap]:
+        code, constants = code_of(self._forward_function())
+        return code, ConstMap(constants)
+
+    def _forward_function(self) -> Any:
+        assert self._type is not None
+        found = self._type.methods.get("forward")
+        if found is None:
+            raise AttributeError(f"Method 'forward' is not defined.")  # noqa: F541
+        return found
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that runs for such arguments: always the same here."""
+        return self.inlined_graph
+
+    def save(self, f: Any, _extra_files: dict | None = None, **kwargs: Any) -> None:
+        """Write it to an archive."""
+        from flambeau.jit.archives import save_module
+
+        save_module(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: dict | None = None) -> bytes:
+        import io
+
+        from flambeau.jit.archives import save_module
+
+        buffer = io.BytesIO()
+        save_module(self, buffer, _extra_files)
+        return buffer.getvalue()
+
+    def get_debug_state(self) -> Any:
+        return self.graph
+
     def __getstate__(self) -> Any:
         raise RuntimeError(_NO_PICKLE.format(getattr(self._type, "name", type(self).__name__)))
 
@@ -135,52 +181,6 @@ class RecursiveScriptModule(ScriptModule):
     def _method_names(self) -> list[str]:
         assert self._type is not None
         return list(self._type.methods)
-
-    @property
-    def graph(self) -> Graph:
-        return self._forward_function().graph
-
-    @property
-    def inlined_graph(self) -> Graph:
-        return inlined(self._forward_function().graph)
-
-    @property
-    def code(self) -> str:
-        return code_of(self._forward_function())[0]
-
-    @property
-    def code_with_constants(self) -> tuple[str, ConstMap]:
-        code, constants = code_of(self._forward_function())
-        return code, ConstMap(constants)
-
-    def _forward_function(self) -> Any:
-        assert self._type is not None
-        found = self._type.methods.get("forward")
-        if found is None:
-            raise AttributeError(f"Method 'forward' is not defined.")  # noqa: F541
-        return found
-
-    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph that runs for such arguments: always the same here."""
-        return self.inlined_graph
-
-    def save(self, f: Any, _extra_files: dict | None = None, **kwargs: Any) -> None:
-        """Write it to an archive."""
-        from flambeau.jit.archives import save_module
-
-        save_module(self, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files: dict | None = None) -> bytes:
-        import io
-
-        from flambeau.jit.archives import save_module
-
-        buffer = io.BytesIO()
-        save_module(self, buffer, _extra_files)
-        return buffer.getvalue()
-
-    def get_debug_state(self) -> Any:
-        return self.graph
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = self._type.attributes.get(name) if self._type is not None else None

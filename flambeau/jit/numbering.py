@@ -6,8 +6,8 @@ import flambeau
 from flambeau import _memory_format
 
 _NAMES = (
-    "uint8 int8 int16 int32 int64 float16 float32 float64 - complex64 complex128 bool - - - "
-    "bfloat16 - - - - - - - float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz "
+    "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool "
+    "- - - bfloat16 - - - - - - - float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz "
     "uint16 uint32 uint64"
 ).split()
 DTYPES: dict[Any, int] = {

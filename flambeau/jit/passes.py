@@ -35,11 +35,24 @@ def has_effects(node: Node) -> bool:
         return True
     if node.op.endswith("_") and not node.op.endswith("__") and node.op.startswith("aten::"):
         return True
-    if node.op.startswith("aten::") and node.op[6:].startswith(_RANDOM):
+    if _may_draw(node):
         return True
     if node.op in ("aten::__getitem__", "aten::item", "prim::ListUnpack"):
         return False
     return any(has_effects(inner) for block in node.blocks_ for inner in block.nodes_)
+
+
+def _may_draw(node):
+    return node.op.startswith("aten::") and node.op[6:].startswith(_RANDOM)
+
+
+def draws(node: Node) -> bool:
+    """Does a node draw random numbers? Dropout does so while a model is trained."""
+    if not _may_draw(node):
+        return False
+    flags = [v.node.attributes.get("value") for v in node.ins if v.type_ == T.BOOL]
+    is_off = "dropout" in node.op or "rrelu" in node.op
+    return not (is_off and flags and flags[-1] in (False, 0))
 
 
 def remove_unused(graph: Graph) -> None:

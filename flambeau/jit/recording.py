@@ -97,6 +97,7 @@ _CASTS = {
     "int": _dtype.int32,
     "long": _dtype.int64,
     "short": _dtype.int16,
+    "chalf": _dtype.complex32,
     "cfloat": _dtype.complex64,
     "cdouble": _dtype.complex128,
 }

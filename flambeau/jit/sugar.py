@@ -344,6 +344,9 @@ class ExceptionSugar(Sugar):
         self.cls = cls
 
 
+_BY_NAME = ("ModuleDict", "ParameterDict")
+
+
 class ModuleSugar(Sugar):
     """A submodule: containers of modules are walked while compiling."""
 
@@ -358,7 +361,7 @@ class ModuleSugar(Sugar):
 
     def attribute(self, c: Any, name: str, place: Any) -> Any:
         container = getattr(self.type_, "container", "")
-        if container == "ModuleDict" and name in ("keys", "values", "items"):
+        if container in _BY_NAME and name in ("keys", "values", "items"):
             return _Members(self, name)
         found = self.type_.lookup(c, self, name, place) if hasattr(self.type_, "lookup") else None
         if found is not None:
@@ -389,7 +392,7 @@ class ModuleSugar(Sugar):
                 "Unable to extract string literal index. ModuleDict indexing is only supported "
                 "with string literals. For example, 'i = \"a\"; self.layers[i](x)' will fail "
                 "because i is not a literal."
-                if container == "ModuleDict"
+                if container in _BY_NAME
                 else "Expected integer literal for index. ModuleList/Sequential indexing is only "
                 "supported with integer literals. For example, 'i = 4; self.layers[i](x)' will "
                 "fail because i is not a literal. Enumeration is supported, e.g. 'for index, v in "
@@ -397,7 +400,7 @@ class ModuleSugar(Sugar):
                 place,
             )
         key = found.node.attributes["value"]
-        if container == "ModuleDict":
+        if container in _BY_NAME:
             if key not in names:
                 raise CompileError(f"Key Error, {key}", place)
             return c.class_attribute(self.value, self.type_, key, place)
@@ -414,7 +417,7 @@ class ModuleSugar(Sugar):
         container = getattr(self.type_, "container", "")
         if not container:
             return None
-        if container == "ModuleDict":
+        if container in _BY_NAME:
             return Static([c.constant(name, place) for name in self.type_.order])
         return Static([module for _, module in self.members(c, place)])
 

@@ -18,6 +18,7 @@ from flambeau.jit.modules import (
     new_module,
     python_class,
 )
+from flambeau.jit.passes import draws, inlined
 from flambeau.jit.recording import Recorder, TracerWarning
 from flambeau.jit.regions import Lifting, traced_types
 from flambeau.jit.schemas import Argument
@@ -314,6 +315,8 @@ def _check(made, function, plain, inputs, named, settings, again):
         other = again()
     if _shape_of(other.graph) != _shape_of(function.graph):
         raise TracingCheckError(_difference(str(function.graph), str(other.graph)), None)
+    _compare_constants(function.graph, other.graph)
+    _warn_of_draws(function.graph)
     more = settings.more or []
     for given in [inputs, *[_as_tuple(g) for g in more]]:
         _compare(made, plain, given, named if given is inputs else {}, settings.tolerance)
@@ -328,8 +331,38 @@ def _shape_of(graph):
             numbers[value] = len(numbers)
         shown = {k: v for k, v in node.attributes.items() if not isinstance(v, (Tensor, Function))
                  and k[0] != "_"}  # fmt: skip
+        if node.op == "prim::CallMethod":  # "forward1": that of another method that was recorded
+            shown["name"] = shown["name"].rstrip("0123456789")
         lines.append((node.op, [numbers.get(v, -1) for v in node.ins], str(shown)))
     return lines
+
+
+def _compare_constants(graph, other):
+    """Tensors that were not computed from the inputs have to be the same in each recording."""
+    import flambeau
+
+    for node, twin in zip(graph.all_nodes(), other.all_nodes()):
+        value, again = node.attributes.get("value"), twin.attributes.get("value")
+        if isinstance(value, Tensor) and isinstance(again, Tensor):
+            try:
+                flambeau.testing.assert_close(value, again, equal_nan=True)
+            except AssertionError as error:
+                told = f"\tNode:\n\t\t{node}\n\tComparison exception: \t{error}"
+                found = _difference(str(graph), str(other))
+                raise TracingCheckError(found, told) from None
+
+
+def _warn_of_draws(graph):
+    found = [str(node).rstrip() for node in inlined(graph).all_nodes() if draws(node)]
+    if found:
+        warnings.warn(
+            "Trace had nondeterministic nodes. Did you forget call .eval() on your model? Nodes:\n"
+            + "\n".join(f"\t{node}" for node in found)
+            + "\nThis may cause errors in trace checking. To disable trace checking, pass "
+            "check_trace=False to torch.jit.trace()",
+            TracerWarning,
+            stacklevel=5,
+        )
 
 
 def _difference(first, second):

@@ -212,7 +212,8 @@ def _mismatch(what, found):
 
 def _check_floating(dtype):
     if dtype.is_complex:
-        raise errors.not_implemented("softmax_lastdim_kernel_impl", dtype)
+        kernel = "bmm" if dtype is d.complex32 else "softmax_lastdim_kernel_impl"
+        raise errors.not_implemented(kernel, dtype)
     if not dtype.is_floating_point:
         raise RuntimeError(f"expected scalar type Float but found {dtype.scalar_name}")
 

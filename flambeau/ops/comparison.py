@@ -9,7 +9,7 @@ import math
 from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import boolean, promoted, real_boolean
-from flambeau.ops.support import group_of, refuses
+from flambeau.ops.support import dtype_of, refuse_complex32, refuses
 from flambeau.ops.table import OptionalTensor, composite, pointwise
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -85,7 +85,11 @@ def allclose(input, other, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: 
 @composite(variants="function method")
 def equal(input, other):
     """Have the tensors the same shape and elements?"""
-    return input.shape == other.shape and (input == other).all().item()
+    if input.shape != other.shape:
+        return False
+    if input.numel():
+        refuse_complex32("equal_notnan_cpu" if input is other else "equal_cpu", input)
+    return (input == other).all().item()
 
 
 # -- tests of one number ---------------------------------------------------------------------------
@@ -450,8 +454,7 @@ def where(condition, input, other):
 
 
 def _check_heaviside(op, operands):
-    first, second = (group_of(o) for o in operands)
-    if "complex" in (first, second):
+    if any(dtype_of(o).is_complex for o in operands):
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if operands[0].dtype is not operands[1].dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")

@@ -11,7 +11,7 @@ from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.elementary import real_part_of, sgn_of
 from flambeau.ops.rules import floating_magnitude, promoted
-from flambeau.ops.support import same_dtype
+from flambeau.ops.support import refuses, same_dtype
 from flambeau.ops.table import composite, pointwise
 
 
@@ -23,7 +23,12 @@ def _angle_gradient(g, input):
     return 0
 
 
-@pointwise(dtype=floating_magnitude, variants="function method out", grad=_angle_gradient)
+@pointwise(
+    dtype=floating_magnitude,
+    dtypes=refuses("angle_cpu", ""),
+    variants="function method out",
+    grad=_angle_gradient,
+)
 def angle(input):
     """The angle of a complex number; 0 or pi for real ones."""
     if isinstance(input, m.Complex):

@@ -189,13 +189,12 @@ def _batched(name, dims, input):
 
 def _by_parts(input, weight, bias, *rest):
     """A convolution of complex numbers by three of real ones."""
-    a = public("convolution")(input.real, weight.real, None, *rest)
+    more = (None, None) if bias is None else (bias.real, bias.real + bias.imag)
+    a = public("convolution")(input.real, weight.real, more[0], *rest)
     b = public("convolution")(input.imag, weight.imag, None, *rest)
-    both = public("convolution")(input.real + input.imag, weight.real + weight.imag, None, *rest)
-    result = public("complex")(a - b, both - a - b)
-    if bias is None:
-        return result
-    return result + bias.reshape(-1, *(1,) * (input.ndim - 2))
+    sums = input.real + input.imag, weight.real + weight.imag
+    both = public("convolution")(*sums, more[1], *rest)
+    return public("complex")(a - b, both - a - b)
 
 
 def _run(name, dims, input, weight, bias, stride, padding, dilation, transposed, more, groups):

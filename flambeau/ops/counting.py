@@ -8,7 +8,7 @@ import math
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau import return_types as named
-from flambeau.ops.support import not_implemented_derivative
+from flambeau.ops.support import not_implemented_derivative, refuse_complex32
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 # -- unique ----------------------------------------------------------------------------------------
@@ -130,6 +130,7 @@ def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool =
         test_elements = public("tensor")(test_elements, device=like.device)
     elements, test_elements = elements.detach(), test_elements.detach()
     for t in (elements, test_elements):
+        refuse_complex32("isin_default_cpu", t)
         if t.dtype.is_complex or t.dtype is d.bool_:
             raise RuntimeError(
                 f"Unsupported input type encountered for isin(): {t.dtype.scalar_name}"
@@ -181,6 +182,9 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     check_bins(bins)
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
+    if input.dtype.is_complex and min == max:
+        raise errors.not_implemented("aminmax_cpu", input.dtype)
+    refuse_complex32("linspace_cpu", input)
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("histogram_cpu", input.dtype)
     if not input.device.runtime.computes:

@@ -238,6 +238,7 @@ def _fill_bounds(bound):
 
 @pointwise(
     dtype=promoted,
+    dtypes=refuses("nan_to_num", ""),
     prepare=_fill_bounds,
     grad=lambda g, input: m.where(m.isnan(input) | m.isinf(input), 0, g),
     exact_out="nan_to_num: dtype of out: {got.scalar_name} should be same as input: "
@@ -259,57 +260,92 @@ def _finite(x, *replacements):
 # -- roots, exponentials, logarithms ---------------------------------------------------------------
 
 
-@pointwise(dtype=floating, grad=lambda g, out: -g * m.conj(out * out))
+@pointwise(
+    dtype=floating, dtypes=refuses("reciprocal_cpu", ""), grad=lambda g, out: -g * m.conj(out * out)
+)
 def reciprocal(input):
     """One divided by each element."""
     return 1 / input
 
 
-@pointwise(dtype=floating, domain=(0, math.inf), grad=lambda g, out: g / (2 * m.conj(out)))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("sqrt_vml_cpu", ""),
+    domain=(0, math.inf),
+    grad=lambda g, out: g / (2 * m.conj(out)),
+)
 def sqrt(input):
     """Square root of each element."""
     return m.sqrt(input)
 
 
 @pointwise(
-    dtype=floating, domain=(0, math.inf), grad=lambda g, out: -0.5 * g * m.conj(out * out * out)
+    dtype=floating,
+    dtypes=refuses("rsqrt_cpu", ""),
+    domain=(0, math.inf),
+    grad=lambda g, out: -0.5 * g * m.conj(out * out * out),
 )
 def rsqrt(input):
     """Reciprocal of the square root of each element."""
     return 1 / m.sqrt(input)
 
 
-@pointwise(dtype=floating, grad=lambda g, out: g * m.conj(out))
+@pointwise(dtype=floating, dtypes=refuses("exp_vml_cpu", ""), grad=lambda g, out: g * m.conj(out))
 def exp(input):
     """e to the power of each element."""
     return m.exp(input)
 
 
-@pointwise(dtype=floating, namespace="special", grad=lambda g, out: g * m.conj(out) * LN2)
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("exp2", ""),
+    namespace="special",
+    grad=lambda g, out: g * m.conj(out) * LN2,
+)
 def exp2(input):
     """Two to the power of each element."""
     return m.exp2(input)
 
 
-@pointwise(dtype=floating, namespace="special", grad=lambda g, out: g * (m.conj(out) + 1))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("expm1_vml_cpu", ""),
+    namespace="special",
+    grad=lambda g, out: g * (m.conj(out) + 1),
+)
 def expm1(input):
     """exp(input) - 1, precise near zero."""
     return m.expm1(input)
 
 
-@pointwise(dtype=floating, domain=(0, math.inf), grad=lambda g, input: g / m.conj(input))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("log_vml_cpu", ""),
+    domain=(0, math.inf),
+    grad=lambda g, input: g / m.conj(input),
+)
 def log(input):
     """Natural logarithm of each element."""
     return m.log(input)
 
 
-@pointwise(dtype=floating, domain=(0, math.inf), grad=lambda g, input: g / (m.conj(input) * LN2))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("log2_vml_cpu", ""),
+    domain=(0, math.inf),
+    grad=lambda g, input: g / (m.conj(input) * LN2),
+)
 def log2(input):
     """Logarithm to base 2."""
     return m.log2(input)
 
 
-@pointwise(dtype=floating, domain=(0, math.inf), grad=lambda g, input: g / (m.conj(input) * LN10))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("log10_vml_cpu", ""),
+    domain=(0, math.inf),
+    grad=lambda g, input: g / (m.conj(input) * LN10),
+)
 def log10(input):
     """Logarithm to base 10."""
     return m.log10(input)
@@ -317,6 +353,7 @@ def log10(input):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("log1p_vml_cpu", ""),
     namespace="special",
     domain=(-1, math.inf),
     grad=lambda g, input: g / m.conj(input + 1),
@@ -326,7 +363,11 @@ def log1p(input):
     return m.log1p(input)
 
 
-@pointwise(dtype=floating, grad=lambda g, out: g * m.conj((1 - out) * out))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("sigmoid_cpu", ""),
+    grad=lambda g, out: g * m.conj((1 - out) * out),
+)
 def sigmoid(input):
     """1 / (1 + exp(-input))."""
     return m.sigmoid(input)
@@ -335,19 +376,29 @@ def sigmoid(input):
 # -- trigonometry ----------------------------------------------------------------------------------
 
 
-@pointwise(dtype=floating, grad=lambda g, input: g * m.conj(m.cos(input)))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("sin_vml_cpu", ""),
+    grad=lambda g, input: g * m.conj(m.cos(input)),
+)
 def sin(input):
     """Sine of each element."""
     return m.sin(input)
 
 
-@pointwise(dtype=floating, grad=lambda g, input: g * -m.conj(m.sin(input)))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("cos_vml_cpu", ""),
+    grad=lambda g, input: g * -m.conj(m.sin(input)),
+)
 def cos(input):
     """Cosine of each element."""
     return m.cos(input)
 
 
-@pointwise(dtype=floating, grad=lambda g, out: g * m.conj(1 + out * out))
+@pointwise(
+    dtype=floating, dtypes=refuses("tan_vml_cpu", ""), grad=lambda g, out: g * m.conj(1 + out * out)
+)
 def tan(input):
     """Tangent of each element."""
     return m.tan(input)
@@ -355,6 +406,7 @@ def tan(input):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("asin_vml_cpu", ""),
     aliases="arcsin",
     domain=(-1, 1),
     grad=lambda g, input: g * m.conj(m.rsqrt(1 - input * input)),
@@ -366,6 +418,7 @@ def asin(input):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("acos_vml_cpu", ""),
     aliases="arccos",
     domain=(-1, 1),
     grad=lambda g, input: g * -m.conj(m.rsqrt(1 - input * input)),
@@ -375,7 +428,12 @@ def acos(input):
     return m.acos(input)
 
 
-@pointwise(dtype=floating, aliases="arctan", grad=lambda g, input: g / m.conj(input * input + 1))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("atan_vml_cpu", ""),
+    aliases="arctan",
+    grad=lambda g, input: g / m.conj(input * input + 1),
+)
 def atan(input):
     """Inverse tangent of each element."""
     return m.atan(input)
@@ -402,26 +460,37 @@ def atan2(input, other):
     return m.atan2(input, other)
 
 
-@pointwise(dtype=floating, grad=lambda g, input: g * m.conj(m.cosh(input)))
+@pointwise(
+    dtype=floating, dtypes=refuses("sinh_cpu", ""), grad=lambda g, input: g * m.conj(m.cosh(input))
+)
 def sinh(input):
     """Hyperbolic sine of each element."""
     return m.sinh(input)
 
 
-@pointwise(dtype=floating, grad=lambda g, input: g * m.conj(m.sinh(input)))
+@pointwise(
+    dtype=floating, dtypes=refuses("cosh_cpu", ""), grad=lambda g, input: g * m.conj(m.sinh(input))
+)
 def cosh(input):
     """Hyperbolic cosine of each element."""
     return m.cosh(input)
 
 
-@pointwise(dtype=floating, grad=lambda g, out: g * m.conj(1 - out * out))
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("tanh_vml_cpu", ""),
+    grad=lambda g, out: g * m.conj(1 - out * out),
+)
 def tanh(input):
     """Hyperbolic tangent of each element."""
     return m.tanh(input)
 
 
 @pointwise(
-    dtype=floating, aliases="arcsinh", grad=lambda g, input: g * m.conj(m.rsqrt(input * input + 1))
+    dtype=floating,
+    dtypes=refuses("asinh_cpu", ""),
+    aliases="arcsinh",
+    grad=lambda g, input: g * m.conj(m.rsqrt(input * input + 1)),
 )
 def asinh(input):
     """Inverse hyperbolic sine of each element."""
@@ -434,7 +503,13 @@ def _acosh_gradient(g, input):
     return g * m.conj(m.rsqrt(input + 1) * m.rsqrt(input - 1))
 
 
-@pointwise(dtype=floating, aliases="arccosh", domain=(1, math.inf), grad=_acosh_gradient)
+@pointwise(
+    dtype=floating,
+    dtypes=refuses("acosh_cpu", ""),
+    aliases="arccosh",
+    domain=(1, math.inf),
+    grad=_acosh_gradient,
+)
 def acosh(input):
     """Inverse hyperbolic cosine of each element."""
     return m.acosh(input)
@@ -442,6 +517,7 @@ def acosh(input):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("atanh_cpu", ""),
     aliases="arctanh",
     domain=(-1, 1),
     grad=lambda g, input: g / m.conj(1 - input * input),
@@ -459,6 +535,7 @@ def sinc_slope(x):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("sinc_cpu", ""),
     namespace="special",
     grad=lambda g, input: m.where(input == 0, 0, g * m.conj(sinc_slope(input))),
 )
@@ -579,6 +656,7 @@ def nextafter_bfloat16(input, other):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("pow", ""),
     numbers=False,
     grad=dict(
         input=lambda g, other: g * m.conj(m.pow(2.0, other)),

@@ -176,6 +176,15 @@ def bags(
     """
 
 
+def _check_table(weight):
+    if weight.dtype.is_complex:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+            f"Half, BFloat16, Float, Double; but got CPU{weight.dtype.scalar_name}Type instead "
+            "(while checking arguments for embedding_bag)"
+        )
+
+
 @composite(variants="function")
 def embedding_bag(
     weight,
@@ -196,6 +205,7 @@ def embedding_bag(
         raise RuntimeError(
             f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
         )
+    _check_table(weight)
     padding = _padding(weight, padding_idx)
     out, places, sizes, whose = bags(
         weight,
@@ -358,6 +368,7 @@ def _check_bags(input, weight, offsets, per_sample_weights):
         )
     if weight.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    _check_table(weight)
     if input.ndim == 2 and offsets is not None:
         raise ValueError(
             "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "

@@ -7,6 +7,7 @@ the other. Shuffles move elements between channels and places. Kernels: `eager/f
 import operator
 
 from flambeau import errors
+from flambeau._dtype import INTEGER
 from flambeau.ops.table import Ints, composite, public, remembered, template
 
 NN = "nn.functional"
@@ -69,7 +70,7 @@ def _blocks(size, kernel_size, dilation, padding, stride):
 
 
 def _refuse_integers(name, dtype):
-    if not (dtype.is_floating_point or dtype.is_complex or dtype.code == "bool"):
+    if dtype.category == INTEGER or dtype.code == "c32":
         raise errors.not_implemented(name, dtype)
 
 

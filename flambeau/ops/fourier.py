@@ -25,16 +25,16 @@ def _inner(like, dim, n, factor):
     return like.real.new_tensor(weights).reshape(shape)
 
 
-def _r2c_gradient(g, input_shape, dim, scale, onesided):
-    n = input_shape[dim]
+def _r2c_gradient(g, input_shape, dims, scale, onesided):
     if not onesided:
-        return _fft_c2c(g, (dim,), scale, False).real
-    return _fft_c2r(g * _inner(g, dim, n, 0.5), dim, scale, n)
+        return _fft_c2c(g, dims, scale, False).real
+    n = input_shape[dims[-1]]
+    return _fft_c2r(g * _inner(g, dims[-1], n, 0.5), dims, scale, n)
 
 
-def _c2r_gradient(g, dim, scale, n):
-    found = _fft_r2c(g, dim, scale, True)
-    return found * _inner(found, dim, n, 2.0)
+def _c2r_gradient(g, dims, scale, n):
+    found = _fft_r2c(g, dims, scale, True)
+    return found * _inner(found, dims[-1], n, 2.0)
 
 
 @template(
@@ -49,13 +49,13 @@ def _fft_c2c(input, dims: object, scale: object, forward: bool):
 
 
 @template("fft_r2c", linear=True, grad=_r2c_gradient, variants="", node="FftR2CBackward0")
-def _fft_r2c(input, dim: object, scale: object, onesided: bool):
-    """The transform of real numbers, or its first half."""
+def _fft_r2c(input, dims: object, scale: object, onesided: bool):
+    """The transform of real numbers along dims, or its first half along the last of them."""
 
 
 @template("fft_c2r", linear=True, grad=_c2r_gradient, variants="", node="FftC2RBackward0")
-def _fft_c2r(input, dim: object, scale: object, n: object):
-    """Real numbers from the first half of their transform, backward."""
+def _fft_c2r(input, dims: object, scale: object, n: object):
+    """Real numbers from the first half of their transform along dims, backward."""
 
 
 # -- arguments ------------------------------------------------------------------------------------
@@ -159,14 +159,14 @@ def _full(input, n, dim, norm, forward, name):
     scale = 1.0 if forward and norm is None else _scale(norm, n, forward)
     if is_complex:
         return _fft_c2c(input, (dim,), scale, forward)
-    found = _fft_r2c(input, dim, scale, False)
+    found = _fft_r2c(input, (dim,), scale, False)
     return found if forward else found.conj()
 
 
 def _half(input, n, dim, norm, forward, name):
     input = _floating(input, name, real=True)
     dim, n = _line(input, n, dim)
-    found = _fft_r2c(_resized(input, dim, n), dim, _scale(norm, n, forward), True)
+    found = _fft_r2c(_resized(input, dim, n), (dim,), _scale(norm, n, forward), True)
     return found if forward else found.conj()
 
 
@@ -177,7 +177,7 @@ def _real(input, n, dim, norm, forward, name):
     _check_count(n)
     input = _resized(_as_complex(input), dim, n // 2 + 1)
     input = input.conj() if forward else input
-    return _fft_c2r(input, dim, _scale(norm, n, forward), n)
+    return _fft_c2r(input, (dim,), _scale(norm, n, forward), n)
 
 
 @composite(variants="function out")
@@ -227,9 +227,8 @@ def _full_n(input, s, dim, norm, forward, name):
     scale = _scale(norm, math.prod(sizes), forward)
     if not dims or input.dtype.is_complex:
         return _fft_c2c(_as_complex(input), tuple(dims), scale, forward)
-    found = _fft_r2c(input, dims[-1], scale, False)
-    found = found if forward else found.conj()
-    return _fft_c2c(found, tuple(dims[:-1]), 1.0, forward) if dims[:-1] else found
+    found = _fft_r2c(input, tuple(dims), scale, False)
+    return found if forward else found.conj()
 
 
 def _half_n(input, s, dim, norm, forward, name):
@@ -245,9 +244,8 @@ def _half_n(input, s, dim, norm, forward, name):
     input = _floating(input, name)
     for k, n in zip(dims, sizes):
         input = _resized(input, k, n)
-    found = _fft_r2c(input, dims[-1], _scale(norm, math.prod(sizes), forward), True)
-    found = found if forward else found.conj()
-    return _fft_c2c(found, tuple(dims[:-1]), 1.0, forward) if dims[:-1] else found
+    found = _fft_r2c(input, tuple(dims), _scale(norm, math.prod(sizes), forward), True)
+    return found if forward else found.conj()
 
 
 def _real_n(input, s, dim, norm, forward, name):
@@ -258,13 +256,11 @@ def _real_n(input, s, dim, norm, forward, name):
     if asked[-1] == -1:
         sizes[-1] = 2 * (input.shape[dims[-1]] - 1)
         _check_count(sizes[-1])
-    n, last = sizes[-1], dims[-1]
+    n = sizes[-1]
     for k, size in zip(dims, [*sizes[:-1], n // 2 + 1]):
         input = _resized(input, k, size)
-    if dims[:-1]:
-        input = _fft_c2c(input, tuple(dims[:-1]), 1.0, forward)
     input = input.conj() if forward else input
-    return _fft_c2r(input, last, _scale(norm, math.prod(sizes), forward), n)
+    return _fft_c2r(input, tuple(dims), _scale(norm, math.prod(sizes), forward), n)
 
 
 @composite(variants="function out")

@@ -12,6 +12,7 @@ from flambeau._layout import broadcast_shape, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import same
+from flambeau.ops.support import refuses
 from flambeau.ops.table import (
     Dims,
     Indices,
@@ -359,12 +360,14 @@ def _check_masked_fill(op, operands):
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
+    refuses("masked_fill", "")(op, operands)
 
 
 _RANGE = dict.fromkeys(d.ALL, (-(2.0**63), 2.0**63))  # bounds that surely hold, for a quick answer
-_RANGE[d.complex32] = (-65504.0, 65504.0)
 _RANGE |= {t: (d.iinfo(t).min, d.iinfo(t).max) for t in d.ALL if t.category == d.INTEGER}
 _RANGE |= {t: (d.finfo(t).min, d.finfo(t).max) for t in d.ALL if t.category == d.FLOATING}
+_RANGE[d.complex32] = _RANGE[d.float16]
+_RANGE |= dict.fromkeys(d.FLOAT8.values(), (-1.0, 1.0))
 
 
 def check_fits(value, dtype):
@@ -383,9 +386,10 @@ def check_fits(value, dtype):
     elif dtype.category == d.FLOATING:
         fits = math.isinf(value) or math.isnan(value) or abs(value) <= d.finfo(dtype).max
     else:
-        fits = True
+        return d.check_fits(value, dtype)
     if not fits:
         raise d.overflow(dtype)
+    return None
 
 
 def _check_fits(bound):

@@ -8,7 +8,7 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau.errors import LinAlgError
 
-HALF = (d.float16, d.bfloat16)
+HALF = (d.float16, d.bfloat16, d.complex32)
 
 
 def matrix(t, name, argument="A"):
@@ -43,7 +43,24 @@ def floating(t, name, low_precision=True):
 def has_kernel(t, kernel, always=False):
     """PyTorch's kernels take single and double precision only; most are not asked for nothing."""
     if (t.dtype.category < d.FLOATING or t.dtype in HALF) and (always or t.numel()):
-        raise errors.not_implemented(kernel, t.dtype)
+        name = ON_GPUS.get(kernel, kernel) if t.device.type == "cuda" else kernel
+        raise errors.not_implemented(name, t.dtype)
+
+
+ON_GPUS = {
+    "cholesky_cpu": "cholesky_cusolver",
+    "cholesky_inverse_out_cpu": "cholesky_cuda_potri",
+    "cholesky_solve_cpu": "cholesky_cuda_potrs",
+    "geqrf_cpu": "geqrf_cuda",
+    "ldl_factor_kernel_cpu": "ldl_factor_looped_cusolver",
+    "linalg_eig_out_cpu": "linalg_eig_cuda",
+    "linalg_eigh_cpu": "linalg_eigh_cuda",
+    "linalg_svd_cpu": "svd_cuda_gesvdj",
+    "lu_cpu": "lu_factor_cusolver",
+    "orgqr_cpu": "orgqr_cuda",
+    "ormqr_cpu": "orgmr_cuda",
+    "triangular_solve_cpu": "triangular_solve_cuda",
+}
 
 
 def same_dtype(a, b, name, names=("A", "B")):
@@ -86,6 +103,8 @@ def first_failure(info):
     info = getattr(info, "_bottom", info)  # inside of a transform: all samples
     if not info.device.runtime.computes or not info.numel():
         return None
+    if not info.device.runtime.is_host:
+        info = info.cpu()  # where there are few, asking takes longer than reading
     if info.ndim == 0:
         code = info.item()
         return (None, code) if code else None

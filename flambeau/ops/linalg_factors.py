@@ -9,6 +9,7 @@ from flambeau import _dtype as d
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
 from flambeau.ops.matrices import warn_once
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import composite, holds_anywhere, public, template
 from flambeau.return_types import linalg_cholesky_ex as CholeskyEx
 from flambeau.return_types import linalg_lu as LinalgLu
@@ -148,6 +149,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool 
             "dtype.\nNote: this function is intended to be used with the output produced by "
             "torch.linalg.lu_factor"
         )
+    if LU_data.numel():
+        refuse_complex32("scatter_gather_scalar_cpu", LU_data)
     P = L = U = None
     if unpack_pivots:
         *batch, rows, columns = LU_data.shape
@@ -231,7 +234,7 @@ def cholesky_solve(input, input2, upper: bool = False):
                 f"{name} should have at least 2 dimensions, but has {t.ndim} dimensions instead"
             )
     check.legacy_pair(input, input2, "cholesky_solve")
-    check.has_kernel(input, "cholesky_solve_cpu")
+    check.has_kernel(input, "cholesky_solve_cpu", always=True)
     return _by_factor(input2, input, upper)
 
 
@@ -244,7 +247,7 @@ def _by_factor(factor, B, upper):
 def cholesky_inverse(input, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     check.square(input, "cholesky_inverse")
-    check.has_kernel(input, "cholesky_inverse_out_cpu")
+    check.has_kernel(input, "cholesky_inverse_out_cpu", always=True)
     diagonal = input.detach().diagonal(0, -2, -1)
     if holds_anywhere(diagonal == 0):
         first = (diagonal == 0).to(d.int32)
@@ -273,7 +276,7 @@ def triangular_solve(
         "A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B)."
     )
     check.legacy_pair(input, A, "triangular_solve")
-    check.has_kernel(A, "triangular_solve_cpu")
+    check.has_kernel(A, "triangular_solve_cpu", always=True)
     matrix = A.transpose(-2, -1) if transpose else A
     found = _triangular(matrix, input, upper != transpose, unit=unitriangular)
     batch = found.shape[:-2]

@@ -11,6 +11,7 @@ from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import OptionalTensor, Tensors, composite, public
 
 _PLAIN = "function method out"
@@ -119,6 +120,7 @@ def linalg_matrix_exp(input):
     """The exponential of square matrices."""
     check.square(input, "linalg.matrix_exp")
     check.floating(input, "linalg.matrix_exp")
+    refuse_complex32("bmm" if input.shape[-1] > 1 else "exp_vml_cpu", input)
     if input.dtype in check.HALF:
         return _exponential(input.to(d.float32)).to(input.dtype)
     return _exponential(input)

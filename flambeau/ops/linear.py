@@ -7,6 +7,7 @@ gradient that is wanted. Its launcher is in eager/linear.py; plain products are 
 import math
 
 from flambeau.codegen import scalar as m
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import OptionalTensor, composite, template
 
 NN = "nn.functional"
@@ -101,6 +102,8 @@ def _check_bilinear(input1, input2, weight, bias):
 def bilinear(input1, input2, weight, bias: OptionalTensor = None):
     """input1 @ weight[k] @ input2 for each k, plus bias: a product of both inputs per result."""
     _check_bilinear(input1, input2, weight, bias)
+    if input1.numel():
+        refuse_complex32("bmm", weight)
     outer = input1.shape[:-1]
     if weight.ndim != 3:
         raise RuntimeError("number of dimensions must match")

@@ -394,7 +394,7 @@ def multi_margin_loss(
         )
     _check_types("multi_margin_loss_cpu_kernel", input, target, weight)
     refuse_gradient("multi_margin_loss", weight=weight)
-    scores = input.reshape(samples, classes)
+    scores = input if input.ndim == 2 else input.reshape(samples, classes)
     found = multi_margin(scores, target.reshape(-1, 1), int(p), float(margin), weight, number)
     return found if number != NONE or target.ndim else found.reshape(())
 

@@ -31,7 +31,7 @@ def _trace_grad(g, input_layout):
 @composite(variants="function method", grad=lambda g, input_layout: _trace_grad(g, input_layout))
 def trace(input):
     """Sum of the diagonal of a matrix."""
-    if group_of(input) in ("bool", "wide"):
+    if group_of(input) in ("bool", "wide", "chalf"):
         raise errors.not_implemented("trace", input.dtype)
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
@@ -57,7 +57,7 @@ def linalg_cross(input, other, *, dim: int = -1):
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
         )
-    if group_of(input) in ("bool", "wide"):
+    if group_of(input) in ("bool", "wide", "chalf"):
         raise errors.not_implemented("cross", input.dtype)
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 

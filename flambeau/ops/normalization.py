@@ -10,6 +10,7 @@ import math
 
 from flambeau import _dtype as d
 from flambeau import errors
+from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import IntList, OptionalTensor, composite, template
 
 NN = "nn.functional"
@@ -136,6 +137,7 @@ def rms_norm(
     if dtype.is_floating_point and (weight is None or weight.dtype is dtype):
         eps = d.finfo(_accumulated(dtype)).eps if eps is None else float(eps)
         return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
+    refuse_complex32("rms_norm", input)
     return _mixed_rms_norm(input, normalized_shape, weight, eps)
 
 

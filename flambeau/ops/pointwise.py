@@ -164,7 +164,7 @@ def _no_integer_division(op, operands):
 
 @pointwise(
     dtype=promoted,
-    dtypes=_no_integer_division,
+    dtypes=every(_no_integer_division, refuses("addcdiv_cpu_out", "")),
     old_orders=(("input", "value", "tensor1", "tensor2"),),
     numbers=False,
     grad=dict(
@@ -224,6 +224,7 @@ def _check_mode(bound):
 
 @pointwise(
     dtype=floating,
+    dtypes=refuses("div_cpu", ""),
     check=_check_mode,
     settled=True,
     aliases="divide true_divide",

@@ -179,6 +179,8 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     taps = _fractional_sizes(name, "kernel_size", 2, kernel_size, dims)
     outs = _fractional_sizes(name, "output_size", 3, output_size, dims)
     _check_fractional(name, input, taps, outs, samples, dims)
+    if input.dtype.is_complex:
+        raise errors.not_implemented(f"{name}_out_frame", input.dtype)
     refuse_gradient(name, random_samples=samples)
     return _FRACTIONAL[dims](input, samples.detach(), taps, outs)
 

@@ -14,7 +14,7 @@ from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar as m
 from flambeau.ops import einsum as einsum_notation
 from flambeau.ops.matrices import warn_once
-from flambeau.ops.support import group_of
+from flambeau.ops.support import group_of, refuse_complex32
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 
 _PLAIN = "function method out"
@@ -118,6 +118,8 @@ def dot(input, tensor):
 )
 def vdot(input, other):
     """Product of two vectors, the first conjugated."""
+    if input.ndim == other.ndim == 1:
+        refuse_complex32("vdot", input)
     return m.conj(input).dot(other)
 
 
@@ -233,7 +235,7 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
         _check_factor(value, name, input, vec1, vec2)
         if isinstance(value, bool) and any(t.dtype.category for t in (input, vec1, vec2)):
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    kinds = {"wide"} & {group_of(t) for t in (input, vec1, vec2)}
+    kinds = {"wide", "chalf"} & {group_of(t) for t in (input, vec1, vec2)}
     if kinds:
         raise errors.not_implemented("addr_cpu", vec1.dtype)
     common = d.promote_types(d.promote_types(input.dtype, vec1.dtype), vec2.dtype)
@@ -348,6 +350,8 @@ def inner(input, other):
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"
         )
+    if input.ndim == other.ndim == 1:
+        refuse_complex32("dot", input)
     return contract(input, other, [-1], [-1])
 
 
@@ -378,6 +382,8 @@ def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
     left, right = map(list, dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
+    if a.ndim == b.ndim == len(left) == 1:
+        refuse_complex32("dot", a)
     found = contract(a, b, left, right)
     if out is None:
         return found

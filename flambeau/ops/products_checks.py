@@ -6,7 +6,7 @@ from flambeau import errors
 
 
 def is_refused(dtype):
-    return dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64")
+    return dtype.category == 0 or dtype.name in ("uint16", "uint32", "uint64", "complex32")
 
 
 def refuse(name, *operands):

@@ -260,11 +260,13 @@ def _by_library(kind, rows, steps, states, params, biased, layers, both):
     if own is None or len({t.dtype for t in (rows, *params)}) > 1:
         return None
     hidden, cell = states
-    if own.stack(rows._layout, hidden._layout, kind, steps, layers, both, biased) is None:
+    stack = own.stack(rows._layout, hidden._layout, kind, steps, layers, both, biased)
+    if stack is None:
         return None
     each = 4 if biased else 2
     order = [p for k in range(0, len(params), each) for p in params[k : k + 2]]
     order += [p for k in range(0, len(params), each) for p in params[k + 2 : k + each]]
+    stack.expect_weights()
     weights = public("cat")([p.reshape(-1) for p in order])
     keeps = any(t is not None and t._requires_grad for t in (rows, hidden, cell, weights))
     given = kind, steps, layers, both, biased, keeps

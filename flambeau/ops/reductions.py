@@ -125,6 +125,7 @@ def _divide(s, count):
     combine=_add,
     wide=True,
     finish=_divide,
+    refuses=("sum_cpu", ""),
     variants=_PLAIN,
     overloads=True,
     signatures=("Tensor input, *, dtype dtype=None, Tensor out=None", _WITH_DTYPE[1]),

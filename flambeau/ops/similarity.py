@@ -30,6 +30,9 @@ def local_response_norm(
         )
     if size <= 0:
         raise RuntimeError(f"kernel size should be greater than zero, but got kH: {size} kW: 1")
+    if input.dtype.is_complex:
+        kernel = "avg_pool2d" if ndim == 3 else "avg_pool3d_out_frame"
+        raise errors.not_implemented(kernel, input.dtype)
     squares = (input * input).unsqueeze(1)
     channels = input.shape[1]
     padding = [0] * (2 * (ndim - 2)) + [size // 2, (size - 1) // 2]

@@ -7,6 +7,7 @@ flambeau/special). The words are spelled in codegen/errorlib.py, gammalib.py and
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.elementary import sgn_of
 from flambeau.ops.rules import floating, promoted
@@ -204,6 +205,8 @@ def digamma(input):
 def _check_order(bound):
     if bound["n"] < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if bound["n"] == 1 and bound["input"].dtype.is_complex:
+        raise errors.not_implemented("trigamma", bound["input"].dtype)
 
 
 @pointwise(
@@ -246,6 +249,8 @@ def mvlgamma(input, p: int):
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
+    if input.dtype.is_complex:
+        raise errors.not_implemented("arange_cpu", input.dtype)
     return _over_halves(input, p, "lgamma") + p * (p - 1) / 4 * math.log(math.pi)
 
 

@@ -8,10 +8,11 @@ the same pieces, but autograd does not treat them as views.
 import itertools
 
 from flambeau import errors
-from flambeau._layout import Size, broadcast_shape, wrap_dim
+from flambeau._layout import Size, broadcast_shape, contiguous_strides, wrap_dim
 from flambeau.errors import kind_name
 from flambeau.ops import table
 from flambeau.ops.joining import cat, stack
+from flambeau.ops.memory_views import as_strided
 from flambeau.ops.table import IntList, Ints, Tensors, composite
 from flambeau.ops.views import ints, slice
 
@@ -32,6 +33,32 @@ def _pieces(layout, dim, sizes):
         found.append(((*shape[:dim], size, *shape[dim + 1 :]), layout.strides, start * stride))
         start += size
     return found
+
+
+def _together(gs, dim):
+    """Gradients of pieces as one; those that lie side by side in memory are one already."""
+    shape = _common_shape(gs, wrap_dim(dim, gs[0].ndim))
+    if shape is None:
+        return cat(gs, dim)
+    return as_strided(gs[0], shape, contiguous_strides(shape))
+
+
+def _common_shape(gs, dim):
+    """The shape of what tensors without a history are parts of, one after another; or None."""
+    first = gs[0]
+    if len(gs) == 1 or not all(type(g) is type(first) and not g._requires_grad for g in gs):
+        return None
+    storage, layout, at = first._storage, first._layout, first._offset
+    shape = list(layout.sizes)
+    shape[dim] = sum([g._layout.sizes[dim] for g in gs])
+    if not layout.numel or layout.strides != contiguous_strides(tuple(shape)):
+        return None
+    for g in gs:
+        own = g._layout
+        if g._storage is not storage or g._offset != at or own.strides != layout.strides:
+            return None
+        at += own.sizes[dim] * own.strides[dim] * own.itemsize
+    return tuple(shape)
 
 
 def _even(layout, split_size, dim):
@@ -85,25 +112,29 @@ def _given_split(input, split_sizes, dim):
     return _pieces(input, dim, _given(input, split_sizes, dim))
 
 
-@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="", node="SplitBackward0")
+@table.view(grad=lambda gs, dim: _together(gs, dim), multi=True, variants="", node="SplitBackward0")
 def _split(input, split_size: int, dim: int = 0):
     """Pieces of split_size along dim."""
     return _even_split(input, split_size, dim)
 
 
-@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method")
+@table.view(grad=lambda gs, dim: _together(gs, dim), multi=True, variants="function method")
 def split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """Pieces of the given sizes along dim."""
     return _given_split(input, split_sizes, dim)
 
 
-@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
+@table.view(
+    grad=lambda gs, dim: _together(gs, dim), multi=True, fresh=True, variants="function method"
+)
 def unsafe_split(input, split_size: int, dim: int = 0):
     """split, whose results do not count as views."""
     return _even_split(input, split_size, dim)
 
 
-@table.view(grad=lambda gs, dim: cat(gs, dim), multi=True, fresh=True, variants="function method")
+@table.view(
+    grad=lambda gs, dim: _together(gs, dim), multi=True, fresh=True, variants="function method"
+)
 def unsafe_split_with_sizes(input, split_sizes: IntList, dim: int = 0):
     """split_with_sizes, whose results do not count as views."""
     return _given_split(input, split_sizes, dim)
@@ -131,7 +162,10 @@ def _chunked(layout, chunks, dim):
 
 
 @table.view(
-    grad=lambda gs, dim: cat(gs, dim), multi=True, variants="function method", node="SplitBackward0"
+    grad=lambda gs, dim: _together(gs, dim),
+    multi=True,
+    variants="function method",
+    node="SplitBackward0",
 )
 def chunk(input, chunks: int, dim: int = 0):
     """At most `chunks` pieces of equal size along dim, the last one smaller."""
@@ -139,7 +173,7 @@ def chunk(input, chunks: int, dim: int = 0):
 
 
 @table.view(
-    grad=lambda gs, dim: cat(gs, dim),
+    grad=lambda gs, dim: _together(gs, dim),
     multi=True,
     fresh=True,
     variants="function method",

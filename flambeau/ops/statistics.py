@@ -184,6 +184,9 @@ def _std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = 
 
 
 def _of_parts(name, input, dim, correction, keepdim):
+    if input.dtype is d.complex32 and name.startswith("std"):  # the sum of variances is rounded
+        spread, *mean = public("_complex_var_mean")(input, dim, correction, keepdim)
+        return (spread.sqrt(), *mean) if "mean" in name else spread.sqrt()
     row = public("_" + name)  # which also warns in its own name
     found = [row(part, dim, correction, keepdim) for part in (input.real, input.imag)]
     a, b = ([f[0] for f in found]) if "mean" in name else found

@@ -2,7 +2,9 @@
 
 PyTorch has no kernel for some dtypes (`add` of uint16, `lt` of complex numbers); a row says so with
 `dtypes=refuses("add_stub", "wide")`. The group of a dtype is one of bool, int, wide (uint16,
-uint32, uint64), half, float and complex; the dtype that counts is the one the op would compute in.
+uint32, uint64), half, float, complex, chalf (complex32) and float8; the dtype that counts is the
+one the op would compute in. The last two have few kernels: a row that says refuses() at all refuses
+them, but for those listed here.
 """
 
 from flambeau import _dtype as d
@@ -14,9 +16,13 @@ GROUPS |= dict.fromkeys((d.uint16, d.uint32, d.uint64), "wide")
 GROUPS |= dict.fromkeys((d.float16, d.bfloat16), "half")
 GROUPS |= dict.fromkeys(d.QUANTIZED, "quantized")
 GROUPS |= dict.fromkeys(d.FLOAT8.values(), "float8")
-GROUPS[d.complex32] = "complex"
+GROUPS[d.complex32] = "chalf"
 
-_OF_FLOAT8 = frozenset("abs mul eq ne where isnan isinf isfinite".split())  # PyTorch has these
+# What PyTorch has for dtypes that most kernels refuse
+HAS = {
+    "float8": frozenset("abs mul eq ne where isnan isinf isfinite".split()),
+    "chalf": frozenset("abs add addcmul conj_physical masked_fill mul neg rsub sgn sub".split()),
+}
 INTEGRAL = "bool int wide"
 FLOATING = "half float"
 
@@ -31,13 +37,25 @@ def refuses(name, groups, **instead):
     def check(op, operands):
         compute = op.rule(weighted(operands))[0]
         group = GROUPS[compute]
-        if group in instead:
-            kind, text = instead[group]
+        told = instead.get("complex" if group == "chalf" else group)
+        if told is not None:
+            kind, text = told
             raise kind(text)
-        if group in refused or (group == "float8" and op.name not in _OF_FLOAT8):
+        if is_refused(op, group, refused):
             raise errors.not_implemented(name, compute)
 
     return check
+
+
+def is_refused(op, group, refused):
+    """Is there no kernel of an op for a group, which refuses some?"""
+    return group in refused or op.name not in HAS.get(group, (op.name,))
+
+
+def refuse_complex32(name, t):
+    """No kernel called name computes with complex32; for ops that are no pointwise rows."""
+    if t.dtype is d.complex32:
+        raise errors.not_implemented(name, t.dtype)
 
 
 def group_of(operand):

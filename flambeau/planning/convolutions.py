@@ -35,6 +35,7 @@ FEW = 8  # chunks that are enough to keep some threads busy
 WEIGHT_PIXELS = 288  # the same for weight gradients, which have their other operand there, too
 PACKING = 12  # rows that take as long as packing a block does
 READING = 3  # vectors of a block that take as long as reading the weights does
+LAST = 3  # quarters of a piece that threads wait for at the end
 BEYOND = 16  # rows of weights that a tile may read behind the last one
 WORDS = len(Convolution._fields)
 BLANK = blank_of(Convolution)
@@ -115,7 +116,7 @@ def enough(work):
     threads = planned()
     if threads <= MANY:
         return FEW, 0
-    return max(FEW, min(2 * threads, work >> 20)), threads
+    return max(FEW, min(3 * threads, work >> 20)), threads
 
 
 def cut(count, most):
@@ -340,6 +341,7 @@ class ProductPlan(NamedTuple):
     slot_bytes: int
     first_description: bytes | None
     first_bytes: int
+    shared_bytes: int = 0  # of scratch, before slots
 
 
 def product_plan(g, code, backward, biased, paired=False):
@@ -365,12 +367,23 @@ def product_plan(g, code, backward, biased, paired=False):
 
 
 @natively
+def _turns(pieces, threads):
+    """How many pieces' time it takes, times 8 threads.
+
+    If all cores were alike, as many as the busiest thread takes. But they differ, and who is done
+    helps the others: then all work is shared, and most wait for part of a last piece. The truth
+    lies between the two.
+    """
+    return 4 * threads * -(-pieces // threads) + 4 * pieces + LAST * threads
+
+
+@natively
 def alike(vectors, most, rows, few, threads, times):
     """(vectors of a block, parts of the rows): pieces that keep many threads busy alike.
 
-    Threads take pieces in turns, and all take as long as the largest: packing a block, which costs
-    as much as some rows do, then its rows, whose weights come from beyond the cache. most: vectors
-    that a block may have; times: how often all this is done; few: pieces that there is work for.
+    A piece packs a block, which costs as much as some rows do, then its rows, whose weights come
+    from beyond the cache. most: vectors that a block may have; times: how often all this is done;
+    few: pieces that there is work for.
     """
     fewest = -(-vectors // most)
     block = min(vectors, most)
@@ -381,8 +394,8 @@ def alike(vectors, most, rows, few, threads, times):
         count = -(-vectors // long)
         for p in range(1, max(1, min(few, rows // 16)) + 1):
             tall = -(-rows // (8 * p)) * 8
-            turns = -(-count * -(-rows // tall) * times // threads)
-            cost = turns * (long + READING) * (tall + PACKING)
+            pieces = count * -(-rows // tall) * times
+            cost = _turns(pieces, threads) * (long + READING) * (tall + PACKING)
             if cost < least:
                 least = cost
                 block = long
@@ -473,21 +486,27 @@ def weight_plan(g, code, biased, paired=False):
     k_parts = max(k_parts, min(phase.blocks_count, few // (pixel_parts * groups)))
     if threads:
         k_parts = even_turns(phase.blocks_count, k_parts, pixel_parts * groups, threads)
+    others = k_parts * pixel_parts * groups
+    m_parts, per_part = 1, pattern.rows
+    if threads and not paired:
+        # whole tiles of the widest kind, which may not reach into what another chunk sums
+        per_part = up(-(-pattern.rows // max(1, few // others)), 3 * width)
+        m_parts = -(-pattern.rows // per_part)
     lines = _lines(block, width, out_w)
-    frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts, item)
+    frame = _weight_frame(key, biased, block, lines, k_parts, pixel_parts, item, m_parts, per_part)
     images = *g.x_strides, *g.x_shape[2:], *g.stride, *g.y_strides
     record = phase.record(0, out_d, out_h, out_w, 0, pixels)
-    found = frame.describe(k_parts * pixel_parts * groups, images, record)
+    found = frame.describe(others * m_parts, images, record)
     return WeightPlan(found, frame.slot_bytes, frame.first_description, frame.first_bytes)
 
 
 @natively
 def even_turns(blocks, parts, times, threads):
-    """How many parts `blocks` are cut into, at least so many, for threads to have turns alike."""
+    """How many parts `blocks` are cut into, at least so many, for threads to end together."""
     best = parts
     least = 1 << 62
     for p in range(parts, min(blocks, 4 * parts + threads) + 1):
-        cost = -(-p * times // threads) * -(-blocks // p)
+        cost = _turns(p * times, threads) * -(-blocks // p)
         if cost < least:
             least = cost
             best = p
@@ -500,7 +519,7 @@ def _shares(pattern):
 
 
 @lru_cache(512)
-def _weight_frame(facts, biased, block, lines, k_parts, pixel_parts, item):
+def _weight_frame(facts, biased, block, lines, k_parts, pixel_parts, item, m_parts, per_part):
     pattern, groups, (width, _) = pattern_of(*facts), facts[7], registers(facts[0])
     rows, inner, size = pattern.rows, pattern.inner, pattern.size
     k_total = inner * len(pattern.phases[0].taps)
@@ -508,6 +527,7 @@ def _weight_frame(facts, biased, block, lines, k_parts, pixel_parts, item):
     v["sums_pitch"] = line = up(rows * size, 64) + 192
     v["m"], v["c"], v["group_count"], v["has_bias"] = rows, inner, groups, biased
     v["k_parts"], v["pixel_parts"], v["k_total"] = k_parts, pixel_parts, k_total
+    v["m_parts"], v["m_per_part"] = m_parts, per_part
     v["group_bytes"] = group_bytes = (k_total + 8) * line
     v["part_bytes"] = part_bytes = groups * group_bytes
     slot = up(v["at_sums"] + (block + width) * line, 4096) + 64

@@ -11,13 +11,12 @@ from flambeau.codegen.descriptions import Product
 from flambeau.runtime.cpu import packed
 from flambeau.runtime.threads import MANY
 
-MODES = ("direct", "dots", "columns", "panels", "blocked")
-DIRECT, DOTS, COLUMNS, PANELS, BLOCKED = range(5)
+MODES = ("direct", "dots", "columns", "panels", "rows", "blocked", "straight")
+DIRECT, DOTS, COLUMNS, PANELS, ROWS, BLOCKED, STRAIGHT = range(7)
 FEW = 1 << 16  # multiplications up to which a product in pairs is not worth its scratch
 FEW_PANELS = 1 << 21  # multiplications up to which both operands are packed as they are needed
 GRAIN = 1 << 20  # multiplications of a chunk of a large product; small ones are cut finer
 READ = 1 << 16  # elements of B that are worth a chunk where few rows are multiplied with it
-MOST_PANELS = 12  # of a block of rows: they stay in the second-level cache
 BLOCKED_VECTORS = 2
 LEAST_SQUARES = 1 << 15  # multiplications from which matrix registers pay
 FEW_SQUARES = 1 << 20  # bytes of columns beyond which few rows are not worth packing all of them
@@ -25,7 +24,7 @@ SHARED = 16 << 20  # bytes of packed rows that may wait in memory until all chun
 NEAREST = 24 << 10  # bytes of a packed strip that stay in the first-level cache
 CONVERTED = 1 << 19  # multiplications from which float16 is converted once, while it is packed
 SPILL = 2048  # bytes that a tile may touch behind the last panel of rows
-HELD_ROWS = 5 << 17  # bytes of packed rows that stay in the second-level cache
+SHORT = 64  # steps of k that few rows go through before they go on along B
 CLOSE = 1 << 17  # bytes of B that stay in the second-level cache beside everything else
 
 
@@ -47,6 +46,8 @@ def chosen(
     if in_pairs == 2 and _in_squares(m, n, k):
         if batch > 1 or (m <= 256 and k * n * itemsize > FEW_SQUARES):
             return PANELS, 2
+        if a_k == 1 and m % 32 == 0 and k % 32 == 0:
+            return STRAIGHT, BLOCKED_VECTORS
         return BLOCKED, BLOCKED_VECTORS
     if a_k == 1 and b_k == 1 and k >= 2 * w and (b_column != 1 or n * 2 <= w):  # along k
         few = m <= 16 or few_columns
@@ -70,6 +71,8 @@ def chosen(
         return mode, vectors
     far = k * n * itemsize
     if m > 4 and (far > near or (2 * far > near and m > 256)):  # B comes from far: pack it first
+        if m <= tallest[1] and b_column == 1 and batch == 1:  # or read each vector of it once
+            return ROWS, 2 if m <= tallest[2] else 1
         if m <= 128 or batch > 1:
             return COLUMNS, vectors
         return BLOCKED, BLOCKED_VECTORS
@@ -147,7 +150,9 @@ def described(
     facts: those of a `Schedule`; tiles: addresses by height, 0 where there is none yet; sizes and
     strides: of the batch, then of addends; threads: to cut for, 0 where chunks pack their own rows.
     """
-    mode, tallest, columns, item, sum_item, packed_item, grain, block = facts
+    mode, tallest, columns, item, sum_item, packed_item, grain, block, finest, apart, near_bytes = (
+        facts
+    )
     panels = -(-m // tallest)
     height = -(-m // panels)  # nearly equal heights: some panels are tall, the others one less
     tall = m - panels * (height - 1)
@@ -161,32 +166,36 @@ def described(
     padded = -(-k // grain) * grain
     pack_chunks = shared = slot = partial_at = partial_row = blocks = depth = 0
     rows_at = panel_bytes = 0
-    if mode == BLOCKED:
-        together = threads > MANY and m * k * packed_item <= SHARED
-        row_groups, column_groups = _blocked_groups(panels, strips, m * n * k, threads)
+    steps = 1
+    if mode >= BLOCKED:
+        together = threads > MANY and (m * k * packed_item <= SHARED or mode == STRAIGHT)
+        held = max(2, near_bytes // max(1, height * min(k, block) * packed_item))
+        row_groups, column_groups = _blocked_groups(panels, strips, m * n * k, threads, held)
         if together:
             wanted = max(1, min(4 * threads, m * n * k // GRAIN))
-            most = max(2, HELD_ROWS // max(1, height * min(k, block) * packed_item))
-            row_groups, column_groups = alike(panels, strips, wanted, threads, most, 0)
+            row_groups, column_groups = alike(panels, strips, wanted, threads, held, 0, 0)
+            wide = -(-strips // column_groups)
+            steps = max(1, min(finest, wide, m * n * k // (row_groups * column_groups * GRAIN)))
         blocks = -(-k // block)
         whole = max(4, grain)
         depth = -(-k // (whole * blocks)) * whole
         blocks = -(-k // depth)
         rows = -(-panels // row_groups) * height  # of A that a chunk packs at most
-        slot = partial_at = 4096 if together else _pages(rows * depth * packed_item + SPILL)
-        if item != sum_item and blocks > 1:
+        own = 0 if together or mode == STRAIGHT else rows * depth * packed_item + SPILL
+        slot = partial_at = max(4096, _pages(own))
+        if apart and blocks > 1:
             partial_row = strips * columns * sum_item
             slot += _pages(rows * partial_row)
         packing = k * n
         shared = _pages(padded * strips * columns * packed_item)
-        if together:
+        if together and mode == BLOCKED:
             packing += m * k
             rows_at = shared
             panel_bytes = _lines(height * depth * packed_item + SPILL)
             shared += _pages(blocks * panels * panel_bytes)
         pack_chunks = max(1, min(16, packing >> 16))
         if threads > MANY:
-            pack_chunks = max(1, min(2 * threads, packing >> 13))
+            pack_chunks = max(1, min(8 * threads, packing >> 13))
     else:
         wide = strips * columns
         row_groups, column_groups = _groups(mode, panels, strips, m, wide, k, batch, threads)
@@ -195,7 +204,16 @@ def described(
         if mode == PANELS:
             most = -(-panels // row_groups) * height
             slot += _pages(most * padded * packed_item + SPILL)
-    groups = row_groups * column_groups
+        if mode == ROWS:
+            row_groups = 1
+            column_groups = max(1, min(strips, 2 * max(threads, 1), m * n * k >> 17))
+            blocks = -(-k // SHORT)
+            depth = -(-k // blocks)
+            slot = partial_at = _pages(m * padded * packed_item + SPILL)
+            partial_row = strips * columns * sum_item
+            if apart:
+                slot += _pages(m * partial_row)
+    groups = row_groups * column_groups * steps
     items = batch * groups
     each = max(1, m * strips * columns * k // groups)  # with the lanes that go unused
     per_chunk = max(1, (GRAIN // (8 if threads > MANY else 4)) // each)
@@ -211,7 +229,7 @@ def described(
             column_groups=column_groups, strips=strips, along=k * n * item <= CLOSE,
             blocks=blocks, depth=depth, pack_chunks=pack_chunks, slot_bytes=slot,
             slots_at=shared, partial_at=partial_at, partial_row=partial_row,
-            rows_at=rows_at, panel_bytes=panel_bytes,
+            rows_at=rows_at, panel_bytes=panel_bytes, steps=steps,
         ),
         *sizes,
         *[x * item for x in strides],
@@ -240,8 +258,11 @@ def _groups(mode, panels, strips, m, n, k, batch, threads):
     if wanted < 2 or batch >= max(32, 2 * threads):
         return 1, 1
     if threads > MANY and m > 4 and batch == 1:
-        by_columns = 1 if mode == COLUMNS else 0
-        alike_rows, alike_columns = alike(panels, strips, wanted, threads, panels, by_columns)
+        by_columns = 1 if mode in (COLUMNS, PANELS) else 0
+        by_rows = 1 if mode == PANELS else 0
+        alike_rows, alike_columns = alike(
+            panels, strips, wanted, threads, panels, by_columns, by_rows
+        )
         return alike_rows, alike_columns
     wanted += wanted & 1
     if mode == COLUMNS and strips >= wanted:  # by columns, so that each is packed once
@@ -257,9 +278,12 @@ def _lines(nbytes):
 
 
 @natively
-def _blocked_groups(panels, strips, work, threads):
-    """Pieces of a product whose chunks pack their rows: cut by columns these are packed twice."""
-    rows = -(-panels // MOST_PANELS)
+def _blocked_groups(panels, strips, work, threads, held):
+    """Pieces of a product whose chunks pack their rows: cut by columns these are packed twice.
+
+    held: panels that stay in the second-level cache.
+    """
+    rows = -(-panels // held)
     if threads > MANY:
         rows = max(rows, min(2 * threads, panels // 2))
     if 1 < rows < 8:
@@ -268,18 +292,21 @@ def _blocked_groups(panels, strips, work, threads):
     columns = 1
     while rows * columns < min(wanted, 4) and columns * 8 <= strips:
         columns *= 2
+    if rows * columns == 1 and wanted > 0:  # few rows and columns, many steps
+        rows = min(2, panels)
     return rows, columns
 
 
 @natively
-def alike(panels, strips, wanted, threads, most, by_columns):
+def alike(panels, strips, wanted, threads, most, by_columns, by_rows):
     """(groups of rows, groups of columns): up to `wanted` pieces that keep all threads busy alike.
 
     All pieces take as long as the largest one, and threads take them in turns. A piece multiplies
     its panels by its strips, and reads them from beyond its cache first: a strip, which is about
     twice as wide as a panel is high, takes half as long as to multiply it by a panel where a core
     reads 11 GB/s and multiplies 42 billion times a second, and half of that is hidden. most:
-    panels of a piece; by_columns: pieces pack their columns, which counts as three more panels.
+    panels of a piece; by_columns: pieces pack their columns, which counts as three more panels;
+    by_rows: and their rows, as three more strips.
     """
     rows = columns = 1
     least = 1 << 62
@@ -288,8 +315,8 @@ def alike(panels, strips, wanted, threads, most, by_columns):
         for c in range(1, min(strips, max(1, wanted // r)) + 1):
             wide = -(-strips // c)
             turns = -(-r * c // threads)
-            work = tall + 3 * by_columns
-            cost = turns * (4 * work * wide + tall + 2 * wide)
+            work = (tall + 3 * by_columns) * wide + 3 * by_rows * tall
+            cost = turns * (4 * work + tall + 2 * wide)
             if cost < least:
                 least = cost
                 rows = r

@@ -39,6 +39,39 @@ def array_over(owner, address, memory, array, shape, dtype, strides):
     return array(shape, dtype, hold, 0, strides)
 
 
+def function_table():
+    """Where NumPy's table of functions lies, for native code; None if arrays are not as it thinks.
+
+    The table, and what an array consists of, are NumPy's binary interface: data, number of
+    dimensions, sizes, strides, base, type, flags.
+    """
+    import numpy
+
+    module = getattr(numpy, "_core", None) or numpy.core
+    read = ctypes.PyDLL(None).PyCapsule_GetPointer
+    read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = read(module.multiarray._ARRAY_API, None)
+    sample = numpy.zeros((3, 2), "int16")
+    words = (ctypes.c_size_t * 7).from_address(id(sample) + _DATA)
+    facts = [(ctypes.c_ssize_t * 2).from_address(words[k])[:] for k in (2, 3)]
+    as_known = (
+        ctypes.c_size_t.from_address(table + 2 * 8).value == id(numpy.ndarray)
+        and words[0] == sample.ctypes.data
+        and words[1] & 0xFFFFFFFF == sample.ndim
+        and facts == [[3, 2], [4, 2]]
+        and words[5] == id(sample.dtype)
+        and words[6] & 0x401 == 0x401
+    )
+    return table if as_known else None
+
+
+def type_of(typestr):
+    """NumPy's dtype."""
+    import numpy
+
+    return numpy.dtype(typestr)
+
+
 # Where the address of the elements lies in an array object: the first field after the head, and
 # that is part of NumPy's binary interface.
 _DATA = object.__basicsize__

@@ -34,6 +34,8 @@ class Runtime:
     recurrence: Any = None  # see eager/recurrence.py
     sorts: Any = None  # see eager/sorting.py
     walks: Any = None  # see eager/index_plans.py
+    transforms: Any = None  # see eager/fourier.py
+    decompositions: Any = None  # see eager/linalg_factors.py
     adds_up = False  # counts of chunks, without asking the host (see eager/masking.py)
 
     def __init__(

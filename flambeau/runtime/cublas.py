@@ -8,6 +8,8 @@ import ctypes
 import struct
 from typing import Any, NamedTuple
 
+from flambeau.runtime.switches import lacking
+
 WORKSPACE = 32 << 20
 ALGORITHM = 64  # bytes of one, at the start of what a heuristic gives
 RESULT = 96  # bytes of that
@@ -148,5 +150,6 @@ def start(runtime):
         return None
     try:
         return Lt(runtime)
-    except (ImportError, RuntimeError, OSError):
+    except (ImportError, RuntimeError, OSError) as error:
+        lacking("cuBLASLt", "matrix products", error)
         return None

@@ -249,6 +249,8 @@ class Emulated:
     """One device that is really the host; work is done as soon as it is asked for."""
 
     emulated = True
+    recording = False  # libraries have nothing to mind
+    api = None
     TOTAL = 1 << 32
 
     def __init__(self):

@@ -9,6 +9,8 @@ import ctypes
 import itertools
 import os
 import struct
+from collections import OrderedDict
+from typing import Any
 
 from flambeau.runtime import cuda
 
@@ -67,6 +69,79 @@ class Waits:
         return 0
 
 
+def capture_stream(runtime):
+    """A stream on which graphs are captured."""
+    stream = runtime.facts.get("capture stream")
+    if stream is None:
+        stream = runtime.facts["capture stream"] = runtime.driver.new_stream()
+    return stream
+
+
+GRAPHS = 8  # that are kept of the same launches
+PATIENCE = 4  # times that no graph is found before other addresses are to come again
+SEEN = 64  # sets of addresses that were met once
+IN_VAIN = 4 * GRAPHS  # graphs that were made; by then each should have run several times
+
+
+class ByAddresses:
+    """Graphs of the same launches for several sets of addresses, which come again in loops: pools
+    hand the same blocks out in the same order.
+
+    A graph is made when its addresses come for the second time. wanted: those that are to come
+    again, if nobody else has them (`handed_out_next`).
+    """
+
+    def __init__(self):
+        self.graphs: OrderedDict = OrderedDict()  # addresses -> graph
+        self.seen: set = set()
+        self.wanted: Any = None
+        self.missed = 0  # since a graph was found
+        self.made = self.hits = 0
+
+    def find(self, key):
+        """The graph of these addresses, or None."""
+        found = self.graphs.get(key)
+        if found is not None:
+            self.hits += 1
+            self.missed = 0
+        return found
+
+    def is_due(self, key):
+        """There is none; is one to be made?"""
+        self.missed += 1
+        if not self.graphs or self.missed > PATIENCE:
+            self.wanted = key
+        is_vain = self.made >= IN_VAIN and self.hits < 2 * self.made
+        if key in self.seen and not is_vain:
+            return True
+        if len(self.seen) >= SEEN:
+            self.seen.clear()
+        self.seen.add(key)
+        return False
+
+    def keep(self, key, graph):
+        """What was made of the launches; None if that is not possible."""
+        self.made += 1
+        if graph is None:
+            self.made = 1 << 62  # not again
+            return
+        if len(self.graphs) >= GRAPHS:
+            self.graphs.popitem(last=False)
+        self.graphs[key], self.wanted = graph, key
+
+
+def handed_out_next(pool, address):
+    """Let a pool hand a block out next; False if somebody has it."""
+    if pool and pool[-1] == address:
+        return True
+    try:
+        pool.remove(address)
+    except ValueError:
+        return False
+    pool.append(address)
+    return True
+
+
 class TapeGraph:
     """Launches of a tape as a graph, for the addresses that they have now.
 
@@ -91,9 +166,7 @@ class TapeGraph:
         copy = kind(stage)
         self.hook, go = driver.launch_hook()
         values = self.ring, size, 0, ctypes.cast(copy, ctypes.c_void_p).value, waits.address, 0, go
-        state, stream = runtime.state, runtime.facts.get("capture stream")
-        if stream is None:
-            stream = runtime.facts["capture stream"] = driver.new_stream()
+        state, stream = runtime.state, capture_stream(runtime)
         pools = runtime.allocator.choose(OF_TAPES)
         before, was_on = exchange(state, values), runtime.stream
         runtime.put_stream(stream)

@@ -9,9 +9,10 @@ import threading
 from typing import Any
 
 from flambeau.errors import OutOfMemoryError
-from flambeau.runtime.allocator import SMALL, Allocator, Pool
+from flambeau.runtime.allocator import EXACT, FEW, SMALL, Allocator, Pool
 
 SLAB = 1 << 22
+STEPS = 6  # bits of the size of a large block that are told apart: it wastes 3 % at most
 MB, GB = 1 << 20, 1 << 30
 
 
@@ -91,6 +92,15 @@ class DeviceAllocator(Allocator):
         self.branches: dict = {}  # stream, or ("graph", number) -> size -> pool
         self.waiting: list = []  # (event, address, give): blocks that other streams used
         self.givers: list = []  # functions that let go of what can be made again
+
+    def pool_for(self, nbytes):
+        """Classes of large blocks are close together: what they waste is memory of a GPU."""
+        if nbytes < FEW or nbytes >= EXACT:
+            return super().pool_for(nbytes)
+        step = max(1 << (nbytes.bit_length() - STEPS), 512)
+        size = (nbytes + step - 1) & -step
+        pool = self.pools.get(size)
+        return self._pool(size) if pool is None else pool
 
     # -- streams -----------------------------------------------------------------------------------
     @property

@@ -10,6 +10,8 @@ import time
 from array import array
 from typing import Any
 
+from flambeau.runtime.switches import lacking
+
 TYPES = {"f16": "HALF", "bf16": "BFLOAT16", "f32": "FLOAT", "f64": "DOUBLE", "i64": "INT64"}
 LIMIT = 1 << 31  # bytes of room that a plan may ask for
 
@@ -202,5 +204,6 @@ def start(runtime):
         return None
     try:
         return Library(runtime)
-    except (AttributeError, ImportError, RuntimeError, OSError):
+    except (AttributeError, ImportError, RuntimeError, OSError) as error:
+        lacking("cuDNN", "convolutions, attention and recurrent layers", error)
         return None

@@ -12,7 +12,7 @@ import threading
 import weakref
 
 from flambeau.runtime import shared_memory
-from flambeau.storage import Storage, borrowed_storage, new_storage, root_of
+from flambeau.storage import LENT, Storage, borrowed_storage, new_storage, root_of
 
 _arrived: "weakref.WeakValueDictionary[tuple, Storage]" = weakref.WeakValueDictionary()
 _lock = threading.RLock()
@@ -42,6 +42,7 @@ def share(storage, anew=False):
         alone = storage is root and sys.getrefcount(root) <= _references_of_one()
         twins, others = ([], False) if alone else _watchers(root)
         old_pointer, old_give, old_owner = root.pointer, root.give, getattr(root, "owner", None)
+        others = others or (old_owner is LENT and not alone)  # arrays are in no list of objects
         root.pointer, root.give, root.owner = place.address, _nothing, place
         for twin in twins:  # a twin may begin further on
             twin.pointer += place.address - old_pointer

@@ -3,6 +3,17 @@
 Plans of libraries are remembered by `convolving`, a tuple that is another one after each change.
 """
 
+import warnings
+
+
+def lacking(library, what, error):
+    """Say once that a library of a GPU cannot be used, and why: its work is done more slowly."""
+    warnings.warn(
+        f"{library} cannot be used ({type(error).__name__}: {error}), so {what} on GPUs run on "
+        f"kernels of our own, which are slower. The extra flambeau[cuda] installs what is missing.",
+        stacklevel=2,
+    )
+
 
 class Switches:
     """The switches that change what libraries compute, or how."""

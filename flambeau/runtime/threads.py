@@ -1,9 +1,9 @@
 """The thread pool: Python threads parked inside native code, which claim chunks of a kernel.
 
-`flambeau_pool_run(body, block, chunks)` is called by kernels, and `flambeau_pool_run_in_order` by
-those whose chunks wait for earlier ones. Chunks are fixed before the threads are known and each is
-claimed by one atomic instruction, so results never depend on the number of threads, and the caller
-never waits for a worker that got no core. Idle workers spin for a moment, then sleep.
+`flambeau_pool_run(body, block, chunks)` is called by kernels, once for each of their regions.
+Chunks are fixed before the threads are known and each is claimed by one atomic instruction, so
+results never depend on the number of threads, and the caller never waits for a worker that got no
+core. Idle workers spin for a moment, then sleep.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from flambeau import config
 
 # Note [Pool protocol]
 # Words of the shared block, a cache line each where they are contended:
-#   0 generation (44 bits, the first 32 are a futex word), how many take part (from bit 48 on), do
-#   chunks start in order (bit 63); 8 body, 16 block, 24 chunks: what a job is, in the line that
-#   idle workers watch
+#   0 generation (44 bits, the first 32 are a futex word), how many take part (from bit 48 on), are
+#   chunks counted by all together (bit 63); 8 body, 16 block, 24 chunks: what a job is, in the
+#   line that idle workers watch
 #   64 next chunk   128 sleeping   192 busy lock
 #   272 workers started, 280 threads allowed, 292 stop, 296 spin count
 #   1024 + 64 k: a line for each that takes part: a generation (44 bits) and how many of its own
@@ -27,9 +27,8 @@ from flambeau import config
 # transfers of cache lines, and the same part of a tensor meets the same core, and its cache, from
 # op to op. Who has none left helps the others; the caller takes the chunks of workers that have
 # not come, so it never waits for one that has no core.
-# Some kernels have chunks that wait for earlier ones. Their chunks start in order: chunk k < T
-# belongs to worker k, the caller takes those that are left in ascending order, and all others are
-# claimed from a counter. Whoever waits then waits for somebody who is running, or for the caller.
+# More chunks than lines can count are claimed from a counter of all: chunk k < T belongs to worker
+# k, and the others to whoever asks next.
 # A worker marks its line (inside) before it claims. When no chunk is left the caller waits until no
 # line is marked. Who takes part, and how, is read together with the generation, and all lines of a
 # job say that none is left before it ends, so one who comes late finds nothing, or helps with the
@@ -334,16 +333,6 @@ out:
 }}
 
 define void @flambeau_pool_run(ptr %body, ptr %block, i64 %chunks) {{
-  call void @run(ptr %body, ptr %block, i64 %chunks, i1 false)
-  ret void
-}}
-
-define void @flambeau_pool_run_in_order(ptr %body, ptr %block, i64 %chunks) {{
-  call void @run(ptr %body, ptr %block, i64 %chunks, i1 true)
-  ret void
-}}
-
-define internal void @run(ptr %body, ptr %block, i64 %chunks, i1 %asked) {{
 entry:
   %p = getelementptr i8, ptr @flambeau_pool, i64 0
   %allowedp = getelementptr i8, ptr %p, i64 280
@@ -373,8 +362,7 @@ share:
   %fewer = icmp slt i64 %chunks, %allowed
   %parts = select i1 %fewer, i64 %chunks, i64 %allowed
   %most = mul i64 %parts, {OWN - 1}
-  %many = icmp sgt i64 %chunks, %most
-  %ordered = or i1 %asked, %many
+  %ordered = icmp sgt i64 %chunks, %most
   %beyond = icmp sgt i64 %chunks, %parts
   %rest = and i1 %beyond, %ordered
   store ptr %body, ptr %bodyp
@@ -456,7 +444,7 @@ forking = _Forking()
 
 
 _count = 0
-MANY = 4  # threads beyond which plans cut smaller pieces for them
+MANY = 2  # threads beyond which plans cut smaller pieces for them
 
 
 def planned():

@@ -111,7 +111,7 @@ def save(
 ) -> None:
     """Write an object to a path or a file object.
 
-    A path is replaced when the new file is complete and on the disk; until then, and if anything
+    A path is replaced when the new file is complete; until then, and if anything
     fails, the file of before stays.
 
     Args:

@@ -51,11 +51,15 @@ class ArchiveWriter:
         self.write(data)
         self.position += len(data)
 
+    def _first(self, encoded, size, start):
+        """Where the bytes of a record lie whose header begins at `start`."""
+        before = start + 30 + len(encoded) + (20 if size >= LARGE else 0) + 4
+        return before + -before % ALIGNMENT
+
     def _header(self, encoded, size, checksum, start):
         """The local header of a record that begins at `start`, up to where its bytes begin."""
         large = struct.pack("<HHQQ", 1, 16, size, size) if size >= LARGE else b""
-        before = start + 30 + len(encoded) + len(large) + 4
-        padding = -before % ALIGNMENT
+        padding = self._first(encoded, size, start) - (start + 30 + len(encoded) + len(large) + 4)
         extra = large + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
         small = FULL32 if large else size
         head = struct.pack(
@@ -81,7 +85,9 @@ class ArchiveWriter:
         self._note(encoded, size, checksum, start)
 
     def add_all(self, records):
-        """Large records, (name, memoryview of bytes); all memory stays alive meanwhile."""
+        """Records, (name, memoryview of bytes); all memory stays alive meanwhile."""
+        if sum([len(data) for _, data in records]) < SMALL:
+            return self._add_at_once(records)
         descriptor = own_descriptor(self.file)
         if descriptor is not None and pieces.POSSIBLE:
             return self._add_in_pieces(descriptor, records)
@@ -94,13 +100,24 @@ class ArchiveWriter:
         finally:
             checksums.close()
 
+    def _add_at_once(self, records):
+        """Small records, in one piece."""
+        run, checks = bytearray(), self.with_checksums
+        for name, data in records:
+            encoded, start = f"{self.root}/{name}".encode(), self.position + len(run)
+            checksum = zlib.crc32(data) if checks else 0
+            run += self._header(encoded, len(data), checksum, start)
+            run += data
+            self._note(encoded, len(data), checksum, start)
+        self._put(run)
+
     def _add_in_pieces(self, descriptor, records):
         """Large blocks first, by several threads; then everything between them, in long runs."""
         self.file.flush()
         planned, position = [], self.position
         for name, data in records:
             encoded = f"{self.root}/{name}".encode()
-            first = position + len(self._header(encoded, len(data), 0, position))
+            first = self._first(encoded, len(data), position)
             planned.append((encoded, data, position, first))
             position = first + len(data)
         blocks = [(data, first) for _, data, _, first in planned if len(data) >= SMALL]

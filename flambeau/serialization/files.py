@@ -1,8 +1,11 @@
 """Where bytes go: paths are written whole or not at all, file objects as they come.
 
-A path is written beside its place under another name, flushed to the disk and then renamed, so a
-crash or a full disk leaves the file of before. Devices and pipes cannot be renamed over and are
-written directly.
+A path is written beside its place under another name and then renamed, so a crash of the program or
+a full disk leaves the file of before. Large files are brought to the disk before that, which also
+makes them survive a loss of power; for small ones this would take longer than all the rest, and
+common file systems (ext4, btrfs) write the content before the new name by themselves. The folder is
+not flushed: the old file may be there again then, but whole. Devices and pipes cannot be renamed
+over and are written directly.
 """
 
 import contextlib
@@ -14,6 +17,7 @@ import stat
 import threading
 
 LARGE = 1 << 20
+BUFFER = 1 << 16  # bytes that are written at once
 
 
 class _Own(io.FileIO):
@@ -40,17 +44,28 @@ def is_path(f):
 def check_writable(f):
     """Complain, before any work is done, of what cannot be written to."""
     if is_path(f):
-        folder = os.path.dirname(os.fspath(f)) or "."
-        if not os.path.isdir(folder):
-            raise RuntimeError(f"Parent directory {folder} does not exist.")
-        if os.path.isdir(f):
+        found = _status(f)
+        if found is None:
+            folder = os.path.dirname(os.fspath(f)) or "."
+            if not os.path.isdir(folder):
+                raise RuntimeError(f"Parent directory {folder} does not exist.")
+            return
+        if stat.S_ISDIR(found.st_mode):
             raise RuntimeError(f"open file failed with strerror: Is a directory: {os.fspath(f)}")
-        if os.path.exists(f) and not os.access(f, os.W_OK):
+        if not os.access(f, os.W_OK):
             raise PermissionError(13, "Permission denied", os.fspath(f))
     elif not hasattr(f, "write"):
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
+
+
+def _status(path):
+    """What the system knows of a file, or None if there is none."""
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
 
 
 @contextlib.contextmanager
@@ -59,43 +74,43 @@ def opened_for_writing(f):
     if not is_path(f):
         yield f
         return
-    path = os.path.realpath(f)  # a link stays a link
-    mode = os.stat(path).st_mode if os.path.exists(path) else None
-    if mode is not None and not stat.S_ISREG(mode):
+    path = os.path.realpath(f) if os.path.islink(f) else os.fspath(f)  # a link stays a link
+    old = _status(path)
+    if old is not None and not stat.S_ISREG(old.st_mode):
         with open(path, "wb") as file:
             yield file
         return
-    with _replacing(path, mode) as file:
+    with _replacing(path, old) as file:
         yield file
 
 
 @contextlib.contextmanager
-def _replacing(path, mode):
+def _replacing(path, old):
     folder, name = os.path.split(path)
     other = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(other, flags, 0o666)
+        descriptor = os.open(other, flags, 0o666 if old is None else stat.S_IMODE(old.st_mode))
     except OSError as error:
         why = f"{error.strerror}; a file is first written beside its place, in this folder"
         raise type(error)(error.errno, why, folder) from None
     try:
-        with io.BufferedWriter(_Own(descriptor, "wb")) as file:
+        with io.BufferedWriter(_Own(descriptor, "wb"), BUFFER) as file:
             yield file
             file.flush()
-            if mode is not None:
-                os.chmod(other, stat.S_IMODE(mode))
-            os.fsync(descriptor)
-        with _old_file(path, mode):
+            if old is not None and os.fstat(descriptor).st_mode != old.st_mode:  # as umask said
+                os.chmod(other, stat.S_IMODE(old.st_mode))
+            if file.tell() >= LARGE:
+                os.fsync(descriptor)
+        with _old_file(path, old):
             os.replace(other, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(other)
         if type(error) is OSError and error.errno in _FULL and error.filename is None:
-            kept = "" if mode is None else "; the file that was there is unchanged"
+            kept = "" if old is None else "; the file that was there is unchanged"
             raise OSError(error.errno, f"{error.strerror}{kept}", path) from None
         raise
-    _flush_folder(folder)
 
 
 _FULL = {
@@ -104,13 +119,13 @@ _FULL = {
 
 
 @contextlib.contextmanager
-def _old_file(path, mode):
+def _old_file(path, old):
     """Hold a large file that is about to go: freeing its blocks takes long, and nobody waits."""
     held = None
-    if mode is not None and hasattr(os, "pwrite"):  # other systems do not replace what is open
+    # other systems do not replace what is open
+    if old is not None and old.st_size >= LARGE and hasattr(os, "pwrite"):
         with contextlib.suppress(OSError):
-            if os.stat(path).st_size >= LARGE:
-                held = os.open(path, os.O_RDONLY)
+            held = os.open(path, os.O_RDONLY)
     try:
         yield
     finally:
@@ -119,16 +134,6 @@ def _old_file(path, mode):
                 threading.Thread(target=os.close, args=(held,), daemon=True).start()
             except RuntimeError:  # the interpreter is about to end
                 os.close(held)
-
-
-def _flush_folder(folder):
-    """The new name is safe too; some systems cannot do that, and the content is safe anyway."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextlib.contextmanager

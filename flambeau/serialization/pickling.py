@@ -7,6 +7,7 @@ ids, so that tensors which share memory still share it when they are read.
 
 import io
 import pickle
+import struct
 import sys
 import types
 from collections import OrderedDict
@@ -65,6 +66,7 @@ class Storages:
         place = str(device)
         if device is cpu and has_packages():
             place = location_tag(UntypedStorage(root))
+        place = sys.intern(place)  # one object, which a pickle names once
         if dtype is None:
             return ("storage", r.UNTYPED, key, place, root.nbytes, *self.tail)
         count = root.nbytes // dtype.itemsize
@@ -139,11 +141,47 @@ def _of_type(t, cls):
 
 
 class Pickler(pickle._Pickler):
-    """Python's pickler with PyTorch's names; the one written in C insists on importing them."""
+    """Python's pickler with PyTorch's names; the one written in C insists on importing them.
+
+    Plain tensors are written in one go: what the pickler would say of their parts, one by one, is
+    known beforehand. (Nothing refers to those parts again, so they are not numbered either.)
+    """
 
     def __init__(self, file, protocol):
         super().__init__(file, protocol=protocol)
         self.storages = Storages()
+        # those of others, and protocols with frames, write all parts one by one
+        self.at_once = type(self) is Pickler and self.proto < 4
+
+    def save(self, obj, save_persistent_id=True):
+        if type(obj) is Tensor and self.at_once and id(obj) not in self.memo:
+            function, arguments = _reduce_tensor(obj)
+            if function is r.rebuild_tensor_v2 and type(arguments[0]) is _Place:
+                return self._save_tensor(obj, *arguments)
+        return super().save(obj, save_persistent_id)
+
+    def _save_tensor(self, tensor, place, offset, size, stride, requires_grad, hooks):
+        named = self.storages.persistent_id(place.storage, place.dtype, place.device)
+        word, kind, key, where, count, *tail = named
+        if tail:
+            return super().save(tensor)
+        truth = pickle.NEWTRUE if requires_grad else pickle.NEWFALSE
+        shape = _number(offset) + _numbers(size) + _numbers(stride) + truth
+        written = []
+        for common, own in (
+            (r.rebuild_tensor_v2, b"(("), (word, b""), (kind, _text(key)),
+            (where, _number(count) + b"tQ" + shape), (type(hooks), b")RtR"),
+        ):  # fmt: skip
+            known = self.memo.get(id(common))
+            if known is None:  # the first that speaks of it
+                self.write(b"".join(written))
+                written.clear()
+                super().save(common)
+            else:
+                written.append(self.get(known[0]))
+            written.append(own)
+        self.write(b"".join(written))
+        self.memoize(tensor)
 
     def persistent_id(self, obj):
         kind = type(obj)
@@ -179,6 +217,29 @@ class Pickler(pickle._Pickler):
         else:
             self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
         self.memoize(obj)
+
+
+def _number(n):
+    if 0 <= n < 256:
+        return _BYTE.pack(b"K", n)
+    if n < 1 << 31:
+        return _WORD.pack(b"J", n)
+    return b"\x8a\x08" + n.to_bytes(8, "little")  # a long of 8 bytes, and of positive sign
+
+
+def _numbers(items):
+    """A tuple of integers."""
+    parts, count = b"".join([_number(n) for n in items]), len(items)
+    return parts + _TUPLES[count] if count < 4 else b"(" + parts + b"t"
+
+
+def _text(text):
+    encoded = text.encode()
+    return _WORD.pack(b"X", len(encoded)) + encoded
+
+
+_TUPLES = (pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
+_BYTE, _WORD = struct.Struct("<cB"), struct.Struct("<cI")
 
 
 def dumps(obj, protocol, pickle_module, tail=()):

@@ -32,11 +32,11 @@ class StorageKind:
         self.module, self.name, self.dtype = module, name, dtype
 
 
-# the unsigned integers came later and have no storages of their own
+# the unsigned integers came later and have no storages of their own; nor has complex32
 KINDS = {
     d: StorageKind("torch", f"{d.scalar_name}Storage", d)
     for d in _dtype.ALL
-    if d.name not in ("uint16", "uint32", "uint64")
+    if d.name not in ("uint16", "uint32", "uint64", "complex32")
 }
 KINDS |= {d: StorageKind("torch", f"{d.scalar_name}Storage", d) for d in _dtype.QUANTIZED}
 UNTYPED = StorageKind("torch.storage", "UntypedStorage", None)

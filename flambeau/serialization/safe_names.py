@@ -64,8 +64,8 @@ def name_of(item):
 
 # what PyTorch allows in files and is not here: small floats and sparse tensors
 _NOT_HERE = re.compile(
-    r"torch\.(cuda\.)?((float[48]|u?int\dx?|bits\d|complex32)\w*"
-    r"|(Float[48]|Bits|ComplexHalf)\w*Storage|sparse\.\w+)"
+    r"torch\.(cuda\.)?((float[48]|u?int\dx?|bits\d)\w*"
+    r"|(Float[48]|Bits)\w*Storage|sparse\.\w+)"
     r"|torch\._utils\._rebuild_(sparse_tensor|nested_tensor|wrapper_subclass|device_\w+)"
 )
 

@@ -20,6 +20,7 @@ TOLERANCES = {
     flambeau.bfloat16: (1.6e-2, 1e-5),
     flambeau.float32: (1.3e-6, 1e-5),
     flambeau.float64: (1e-7, 1e-7),
+    flambeau.complex32: (1e-3, 1e-5),
     flambeau.complex64: (1.3e-6, 1e-5),
     flambeau.complex128: (1e-7, 1e-7),
 }

@@ -23,8 +23,7 @@ _ALONG = {
         "_median_dim _nanmedian_dim _logsumexp_rows".split(),
         ("dim",),
     ),
-    **dict.fromkeys("_fft_c2c flip".split(), ("dims",)),
-    **dict.fromkeys("_fft_r2c _fft_c2r".split(), ("dim",)),
+    **dict.fromkeys("_fft_c2c _fft_r2c _fft_c2r flip".split(), ("dims",)),
 }
 
 

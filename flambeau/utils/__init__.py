@@ -20,6 +20,13 @@ _MODULES = {
 }
 
 
+def set_module(obj, mod):
+    """Say that an object comes from a module, for nicer printing."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
+
+
 def __getattr__(name):
     if name in _MODULES:
         return _importlib.import_module(f"flambeau.utils.{name}")

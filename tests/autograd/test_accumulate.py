@@ -313,3 +313,26 @@ def test_a_sum_of_gradients_that_was_passed_on_is_not_added_to():
     (u * 2 + u * 3 + p).sum().backward()
     assert p.grad.tolist() == [6.0] * 3 and q.grad.tolist() == [5.0] * 3
     assert p.grad.data_ptr() != q.grad.data_ptr()
+
+
+def test_gradients_keep_no_large_storage_alive():
+    """A part of a long tensor of gradients is copied; what is most of one is kept."""
+    leaf = flambeau.zeros(1000, requires_grad=True)
+    (flambeau.cat([leaf, flambeau.ones(9000)]) * 2.0).sum().backward()
+    assert leaf.grad._storage.nbytes < 20_000
+
+
+def test_neighbours_in_memory_are_not_joined():
+    whole = flambeau.arange(24.0).reshape(2, 12)
+    x = flambeau.zeros(2, 12, requires_grad=True)
+    for parts in (whole.split(4, 1), whole.split([3, 9], 1), whole.chunk(2, 0)):
+        dim = int(parts[0].shape[0] == 2)
+        sizes = [p.shape[dim] for p in parts]
+        found = flambeau.autograd.grad(x.split(sizes, dim), x, parts)[0]
+        assert found.equal(whole) and found.data_ptr() == whole.data_ptr()
+    swapped = [whole[:, 4:8], whole[:, :4], whole[:, 8:]]
+    found = flambeau.autograd.grad(x.split(4, 1), x, swapped)[0]
+    assert found.equal(flambeau.cat(swapped, 1)) and found.data_ptr() != whole.data_ptr()
+    x.grad = None
+    flambeau.autograd.backward(x.split(4, 1), whole.split(4, 1))
+    assert x.grad.equal(whole) and x.grad.data_ptr() != whole.data_ptr()

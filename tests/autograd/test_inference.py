@@ -92,6 +92,17 @@ EXPRESSIONS = {
         inside(lambda: n[0].add_(1))
         written(lambda a: a.add_(1))
         written(lambda a: a.__setitem__(0, 7))
+        inside(lambda: w.detach_())
+        inside(lambda: setattr(w, "requires_grad", False))
+        inside(lambda: n.set_(n))
+        n.set_(made()[0])
+        n.copy_(made()[0])
+        w.clone().mul_(made()[0])
+        w.clone().copy_(made()[0])
+        (w * 1).masked_fill_(index() > 0, 1.0)
+        (w * 1).__setitem__(index(), 1.0)
+        torch.cat([n, n], out=inside(lambda: torch.ones(4)))
+        torch.sum(torch.ones(2, 2), 0, out=inside(lambda: torch.ones(2)))
     """,
     "views": """
         made().view(-1)
@@ -118,6 +129,11 @@ EXPRESSIONS = {
         inside(lambda: w.detach())
         inside(lambda: w.view(-1)) * 2
         inside(lambda: w.view(-1)).add_(0)
+        inside(lambda: w.view(-1)).view(2).add_(1)
+        inside(lambda: n.view(-1)).view(2).add_(1)
+        inside(lambda: n.view(-1)).mul_(w)
+        torch.no_grad()(lambda: w.view(-1))().view(2).add_(1)
+        inside(lambda: w.data).add_(1)
     """,
     "recording": """
         made() * w
@@ -128,6 +144,20 @@ EXPRESSIONS = {
         torch.nn.functional.linear(made(), torch.ones(2, 2, requires_grad=True))
         torch.nn.functional.conv1d(made()[None], torch.ones(2, 2, 1, requires_grad=True))
         torch.nn.functional.mse_loss(w, made()[0])
+        torch.nn.functional.l1_loss(w, made()[0])
+        torch.nn.functional.smooth_l1_loss(w, made()[0])
+        torch.nn.functional.binary_cross_entropy(torch.sigmoid(w), made()[0])
+        torch.nn.functional.linear(n, inside(lambda: torch.nn.Parameter(torch.ones(2, 2))), w)
+        torch.nn.functional.linear(w, inside(lambda: torch.nn.Parameter(torch.ones(2, 2))))
+        w.scatter_add(0, index(), made()[0])
+        n.scatter_add(0, index(), w)
+        w.index_add(0, index(), made()[0])
+        n.index_add(0, index(), w)
+        w.index_copy(0, index(), made()[0])
+        w.masked_fill(index() > 0, 0.0)
+        torch.addmm(made(), torch.ones(2, 2), torch.ones(2, 2, requires_grad=True))
+        torch.lerp(w, made()[0], 0.5)
+        torch.outer(w, made()[0])
         torch.nn.functional.embedding(index(), torch.ones(2, 2, requires_grad=True))
         torch.nn.functional.cross_entropy(torch.ones(2, 2, requires_grad=True), index())
         w[index()]

@@ -367,6 +367,26 @@ def test_stance():
     assert counter.frame_count == 1
     with pytest.raises(RuntimeError, match="invalid"):
         flambeau.compiler.set_stance("nowhere")
+    with flambeau.compiler.set_stance("fail_on_recompile"):
+        made(X)
+        with pytest.raises(RuntimeError, match="Detected recompile when"):
+            made(X.double())
+    with flambeau.compiler.set_stance("eager_on_recompile"):
+        assert made(X.double()).dtype is flambeau.float64
+    assert counter.frame_count == 1
+    plainly = flambeau.compiler.set_stance("force_eager")(lambda x: made(x))
+    plainly(X.double())
+    assert counter.frame_count == 1
+    made(X.double())
+    assert counter.frame_count == 2
+
+
+def test_a_first_call_may_run_as_it_is():
+    counter = CompileCounter()
+    made = flambeau.compile(lambda x: x * 2, backend=counter)
+    with flambeau.compiler.set_stance("eager_then_compile"):
+        counts = [(made(flambeau.ones(n)), counter.frame_count)[1] for n in (3, 4, 5, 6)]
+    assert counts == [0, 1, 1, 1]
 
 
 def test_marks_of_sizes_are_taken():

@@ -3,7 +3,9 @@ place of a GPU the same calls run on our own kernels, and native calls of librar
 """
 
 import ctypes
+import importlib
 import math
+import types
 
 import numpy as np
 import pytest
@@ -331,10 +333,8 @@ def memory(place, *shape):
     return np.frombuffer((ctypes.c_float * count).from_address(place), np.float32).reshape(shape)
 
 
-def test_stacks_of_layers(cuda, monkeypatch):
-    runtime = cuda.part(None)
-    if not runtime.driver.emulated:
-        pytest.skip("NumPy does not see memory of a GPU")
+def with_one_layer(runtime, monkeypatch):
+    """Let the library have layers of one kind."""
     monkeypatch.setattr(runtime.driver, "recording", False, raising=False)
     monkeypatch.setattr(runtime.recurrence, "stacks", {})
     monkeypatch.setattr(runtime, "cudnn", lambda: True)
@@ -345,6 +345,13 @@ def test_stacks_of_layers(cuda, monkeypatch):
         return OneLayer(runtime.driver, steps, batch, inputs, width)
 
     monkeypatch.setattr(cudnn_rnn, "Stack", made)
+
+
+def test_stacks_of_layers(cuda, monkeypatch):
+    runtime = cuda.part(None)
+    if not runtime.driver.emulated:
+        pytest.skip("NumPy does not see memory of a GPU")
+    with_one_layer(runtime, monkeypatch)
     net = flambeau.nn.RNN(6, 8)
     params = [p.detach() for p in net.parameters()]
     names = [n for n, _ in net.named_parameters()]
@@ -356,12 +363,90 @@ def test_stacks_of_layers(cuda, monkeypatch):
         )
         return flambeau.cat([out, 2 * last])
 
-    for seed in range(3):
+    for seed in range(2):
         x, h = drawn(5, 3, 6, seed=seed), drawn(1, 3, 8, seed=seed)
         compare(work, [x, h, *params], 1e-5)
-    (stack,) = runtime.recurrence.stacks.values()
-    assert sorted(stack.own.programs) == [0, 1] and None not in stack.own.programs.values()
-    flambeau.cuda.empty_cache()
-    assert stack.own is None
-    compare(work, [x, h, *params], 1e-5)
-    assert sorted(stack.own.programs) == [0, 1]
+    on_gpu = [p.to("cuda").requires_grad_() for p in params]
+
+    def steps(count):
+        """Gradients of so many steps with the same tensors: addresses come again."""
+        x, h = (drawn(*s).to("cuda").requires_grad_() for s in ((50, 30, 6), (1, 30, 8)))
+        found = []
+        for _ in range(count):
+            loss = (work(x, h, *on_gpu) ** 2).sum()
+            found.append([g.cpu() for g in flambeau.autograd.grad(loss, (x, h, *on_gpu))])
+        return found
+
+    for _ in range(2):
+        first, *others = steps(8)
+        assert all(a.equal(b) for other in others for a, b in zip(first, other))
+        *_, stack = runtime.recurrence.stacks.values()
+        for call in stack.calls:
+            assert call.graphs.graphs and call.graphs.hits >= 4
+        flambeau.cuda.empty_cache()
+        assert not any(call.graphs.graphs for call in stack.calls)
+
+
+def test_stacks_go_back_twice(cuda, monkeypatch):
+    """What the library keeps is changed by the way back; whoever goes back again has a copy."""
+    runtime = cuda.part(None)
+    if not runtime.driver.emulated:
+        pytest.skip("NumPy does not see memory of a GPU")
+    with_one_layer(runtime, monkeypatch)
+    net, x = flambeau.nn.RNN(6, 8).to("cuda"), drawn(5, 3, 6).to("cuda").requires_grad_()
+    loss = net(x)[0].sum()
+    first, second = (flambeau.autograd.grad(loss, x, retain_graph=k) for k in (True, False))
+    assert first[0].equal(second[0])
+
+
+def test_gradients_of_attention_lie_as_its_arguments(cuda, monkeypatch):
+    """Parts of one tensor have gradients that are parts of one: nothing is left to be joined."""
+    runtime = cuda.part(None)
+    if not runtime.driver.emulated:
+        pytest.skip("NumPy does not see memory of a GPU")
+    batch, length, heads, width = 2, 5, 3, 4
+    seen = []
+
+    class Noted:
+        def probe(self):
+            pass
+
+        def __call__(self, _, dq, dk, dv, *others):
+            seen.append((dq, dk, dv, others[-2:]))
+            whole = memory(dq, batch, length, 3, heads, width)
+            for k in range(3):
+                whole[:, :, k] = k + 1
+
+    own = runtime.attention
+    monkeypatch.setattr(own, "kernels", {})
+    monkeypatch.setattr(own, "calls", {})
+    monkeypatch.setattr("flambeau.eager.cuda_attention.Backward", lambda *facts: Noted())
+    x = flambeau.zeros(batch, length, 3 * heads * width, device="cuda")
+    q, k, v = (t.view(batch, length, heads, width).transpose(1, 2) for t in x.chunk(3, 2))
+    out = flambeau.zeros(batch, length, heads, width, device="cuda").transpose(1, 2)
+    logs = flambeau.zeros(batch, heads, length, device="cuda")
+    found = own.side_by_side(q, k, v, out, logs, out, None, None, True, 0.5, 1.0)
+    step = heads * width * 4
+    ((dq, dk, dv, numbers),) = seen
+    assert (dk - dq, dv - dq, numbers) == (step, 2 * step, (0.5, 1.0))
+    parts = [t.transpose(1, 2).reshape(batch, length, heads * width) for t in found]
+    for number, part in enumerate(parts):
+        assert part.tolist() == flambeau.full(part.shape, number + 1.0).tolist()
+    joined = flambeau.autograd.grad(x.requires_grad_().chunk(3, 2), x, parts)[0]
+    assert joined.data_ptr() == dq and joined.is_contiguous()
+    for others in ((k, q, v), (q, k, v.clone())):
+        assert own.side_by_side(*others, out, logs, out, None, None, True, 0.5, 1.0) is None
+
+
+@pytest.mark.parametrize("name, module", [("cuBLASLt", "cublas"), ("cuDNN", "cudnn")])
+def test_libraries_that_cannot_be_used_say_why(name, module, monkeypatch):
+    """Else a machine would be slow, and nobody would know."""
+    library = importlib.import_module(f"flambeau.runtime.{module}")
+
+    def missing(runtime):
+        raise ImportError("No module named 'cuda.bindings.cynvvm'")
+
+    monkeypatch.setattr(library, "Lt" if module == "cublas" else "Library", missing)
+    runtime = types.SimpleNamespace(driver=types.SimpleNamespace(emulated=False))
+    with pytest.warns(UserWarning, match=f"{name} cannot be used .*cynvvm"):
+        assert library.start(runtime) is None

@@ -134,3 +134,15 @@ def test_repeats(count):
     check(torch.repeat_interleave, torch.randint(0, 5, (count,)))
     with pytest.raises(RuntimeError, match="repeats can not be negative"):
         torch.repeat_interleave(torch.tensor([1, -1] * count, device="cuda"))
+
+
+@pytest.mark.parametrize("name", ["int64", "int32", "int16", "int8", "uint8", "bool"])
+def test_integers_are_sorted_without_positions(name):
+    """Distinct ones of long rows, for any number of digits that differ."""
+    dtype = getattr(torch, name)
+    for largest in (2, 200, 70_000, 1 << 40):
+        whole = torch.randint(0, largest, (6000,))
+        if name not in ("bool", "uint8"):
+            whole = whole - largest // 2
+        given = whole.to(dtype)
+        assert given.unique().equal(given.to("cuda").unique().cpu())

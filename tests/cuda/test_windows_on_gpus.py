@@ -152,3 +152,20 @@ def test_resampling(mode, scale, last):
         found.append((out.detach().cpu(), x.grad.cpu()))
     for ours, wanted in zip(*found):
         torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_unpooling(last):
+    """Elements go back to where they came from, and gradients with them; others are zero."""
+    torch.manual_seed(3)
+    x = torch.randn(2, 3, 16, 20)
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    found = []
+    for place in ("cpu", "cuda"):
+        given = x.to(place).detach().requires_grad_()
+        out, where = F.max_pool2d(given, 3, 2, 1, return_indices=True)
+        back = F.max_unpool2d(out, where, 3, 2, 1, output_size=(16, 20))
+        back.square().sum().backward()
+        found.append([back.detach().cpu(), given.grad.cpu()])
+    assert all(a.equal(b) for a, b in zip(*found))

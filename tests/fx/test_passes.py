@@ -20,6 +20,7 @@ from flambeau.fx.passes.infra.pass_manager import (
 )
 from flambeau.fx.passes.shape_prop import ShapeProp
 from flambeau.fx.passes.split_module import split_module
+from flambeau.fx.passes.tools_common import legalize_graph, stable_topological_sort
 from flambeau.testing import assert_close
 from flambeau.utils._pytree import tree_leaves
 from tests.fx import layer_cases
@@ -208,6 +209,16 @@ def test_values_cannot_be_read_while_ops_are_recorded(read):
         make_fx(read)(flambeau.ones(3))
 
 
+def test_gradients_start_with_an_op():
+    def slope(x):
+        return flambeau.autograd.grad(x.sin().sum(), x)[0]
+
+    made = make_fx(slope)(flambeau.ones(3, requires_grad=True))
+    assert "ones_like" in made.code and "constant" not in made.code
+    x = flambeau.randn(3, requires_grad=True)
+    assert_close(made(x).detach(), x.detach().cos())
+
+
 def test_ops_may_be_taken_apart():
     aten = flambeau.ops.aten
     table = {aten.tanh.default: lambda x: 2 * flambeau.sigmoid(2 * x) - 1}
@@ -274,3 +285,21 @@ def test_values_are_noted_without_values():
     shown = [node.meta["val"] for node in module.graph.nodes]
     assert isinstance(shown[1], FakeTensor) and shown[1].shape == (4,)
     assert [tuple(v.shape) for v in shown[2]] == [(2,), (2,)]
+
+
+@pytest.mark.parametrize("sort", [legalize_graph, stable_topological_sort])
+def test_nodes_come_behind_what_they_need(sort):
+    made = fx.symbolic_trace(lambda x: (x.sin() + 1).relu() * x.cos())
+    first, *_, last = (n for n in made.graph.nodes if n.op not in ("placeholder", "output"))
+    last.append(first)
+    with pytest.raises(RuntimeError, match="before it has been defined"):
+        made.graph.lint()
+    sort(made).graph.lint()
+    made.recompile()
+    assert_close(
+        made(flambeau.ones(2)), (flambeau.ones(2).sin() + 1).relu() * flambeau.ones(2).cos()
+    )
+    node = next(n for n in made.graph.nodes if n.target == "sin")
+    node.args = (last if last.graph is made.graph else [*made.graph.nodes][-2],)
+    with pytest.raises(RuntimeError, match="Input graph has cycles, unable to add"):
+        sort(made)

@@ -185,6 +185,15 @@ def test_transformers_change_what_nodes_become():
     made = Swapping(fx.symbolic_trace(lambda x: flambeau.sigmoid(x).neg())).transform()
     assert_close(made(given()), given().neg().sigmoid())
 
+    class Calling(fx.Transformer):
+        def call_function(self, target, args, kwargs):
+            if target is flambeau.sigmoid:
+                return flambeau.neg(*args) * 2  # ops on values of the new graph
+            return super().call_function(target, args, kwargs)
+
+    made = Calling(fx.symbolic_trace(lambda x: flambeau.sigmoid(x).neg())).transform()
+    assert_close(made(given()), given() * 2)
+
 
 def test_graphs_are_pickled_whatever_their_length():
     def long(x):

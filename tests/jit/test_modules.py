@@ -173,6 +173,29 @@ def test_modules_that_were_written_as_scripts():
     made = Older()
     x = ramp(1, 2)
     assert torch.allclose(made(x), made.layer(made.layer(x)))
+    assert "forward" in made.code and "prim::Loop" in str(made.graph)
+    file = io.BytesIO()
+    made.save(file)
+    file.seek(0)
+    assert torch.equal(torch.jit.load(file)(x), made(x))
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.ParameterDict({"a": torch.ones(2), "b": torch.ones(2) * 3})
+
+    def forward(self, x):
+        for key, weight in self.weights.items():
+            if key == "b":
+                x = x + weight
+        return x * self.weights["b"]
+
+
+def test_parameters_by_name():
+    made = torch.jit.script(Named())
+    assert torch.equal(made(ramp(2)), Named()(ramp(2)))
+    assert [name for name, _ in made.named_parameters()] == ["weights.a", "weights.b"]
 
 
 class Base(nn.Module):

@@ -188,6 +188,21 @@ def test_wrong_recordings_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.jit.trace(changing, ramp(2), check_trace=False)
+    numbers = iter([1.0, 2.0])
+    with (
+        pytest.raises(torch.jit.TracingCheckError, match="Tensor-valued Constant nodes differed"),
+        pytest.warns(torch.jit.TracerWarning, match="registered as constants"),
+    ):
+        torch.jit.trace(lambda x: x + torch.tensor(next(numbers)), ramp(2))
+
+
+@pytest.mark.parametrize("function", [lambda x: x + torch.rand(2), nn.Dropout()])
+def test_recordings_that_draw_are_told_of(function):
+    with pytest.warns(torch.jit.TracerWarning, match="Trace had nondeterministic nodes"):
+        torch.jit.trace(function, ramp(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.jit.trace(nn.Dropout().eval(), ramp(2))
 
 
 def test_several_methods():
@@ -195,12 +210,13 @@ def test_several_methods():
         def __init__(self):
             super().__init__()
             self.weight = nn.Parameter(torch.ones(2))
+            self.inner = nn.Identity()
 
         def forward(self, x):
-            return x * self.weight
+            return self.inner(x) * self.weight
 
         def score(self, x, y):
-            return (x * self.weight - y).sum()
+            return (self.inner(x) * self.weight - y).sum()
 
     model = Two()
     inputs = {"forward": ramp(2), "score": (ramp(2), ramp(2))}

@@ -14,7 +14,7 @@ import flambeau as torch
 from flambeau.codegen.templates import squares, tiles
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
-from flambeau.eager.plans import Plans
+from flambeau.eager.plans import Plans, forget_cuts
 from flambeau.runtime.processor import matrices_allowed
 
 ORDERS = ("rows", "columns", "gaps")
@@ -101,7 +101,12 @@ def in_squares(monkeypatch):
     forget_plans(monkeypatch)
     found = gemm.REGISTERS[torch.bfloat16]
     with_squares = found._replace(host=(found.host[0], 2, *found.host[2:]))
-    gemm.REGISTERS[torch.bfloat16] = with_squares
+    forget_cuts()  # plans of operations, too
+    registers = Plans(gemm.REGISTERS.make, by_default=False, cuts=False)
+    registers[torch.bfloat16] = with_squares
+    monkeypatch.setattr(gemm, "REGISTERS", registers)
+    yield
+    forget_cuts()
 
 
 @pytest.mark.parametrize("mode", ["panels", "blocked"])
@@ -112,6 +117,18 @@ def test_matrix_registers(rng, monkeypatch, in_squares, mode):
         monkeypatch.setattr(gemm, "BLOCK", {2: block})
         for m, k, n in (*SIZES, (70, 150, 40)):
             check_all_strides(rng, m, k, n)
+
+
+@pytest.mark.parametrize("block", [1024, 64])
+def test_matrix_registers_load_rows_as_they_lie(rng, monkeypatch, in_squares, block):
+    monkeypatch.setattr(gemm, "BLOCK", {2: block})
+    for m, k, n in ((32, 64, 40), (96, 160, 70), (320, 96, 256)):
+        wide = integers(rng, m, k + 64, "rows", torch.bfloat16)
+        b = integers(rng, k, n, "rows", torch.bfloat16)
+        for a in (wide[:, :k], wide[:, :k].contiguous()):
+            found = gemm.multiply_into(torch.empty(m, n, dtype=torch.bfloat16), a, b)
+            assert torch.equal(found, (a.double() @ b.double()).bfloat16())
+    assert any(schedule.key[0] == "straight" for schedule in gemm.SCHEDULES.values())
 
 
 def test_matrix_registers_where_they_pay(rng, in_squares):

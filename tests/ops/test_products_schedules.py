@@ -1,6 +1,7 @@
 """The schedules of products: every mode, strides, epilogues, threads, and narrower vectors."""
 
 import itertools
+import struct
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.codegen.descriptions import Product
 from flambeau.eager import gemm
 from flambeau.eager.gemm import multiply_into
 from flambeau.eager.plans import Plans
@@ -46,6 +48,33 @@ def laid_out(rng, rows, columns, order, dtype="float32"):
         wide[::2, ::3] = y
         y = wide[::2, ::3]
     return y
+
+
+@pytest.mark.parametrize("mode", ["blocked", "rows"])
+def test_a_result_that_is_added_to_itself_block_by_block(rng, monkeypatch, mode):
+    forget_plans(monkeypatch)
+    monkeypatch.setattr(gemm, "BLOCK", {4: 64, 8: 64})
+    monkeypatch.setattr(gemm.schedules, "chosen", lambda *_: (gemm.MODES.index(mode), 1))
+    for m, k, n in ((12, 300, 40), (16, 150, 70)):
+        a, b, out = (torch.from_numpy(rng.standard_normal(s)) for s in ((m, k), (k, n), (m, n)))
+        wanted = a.numpy() @ b.numpy() + 2 * out.numpy()
+        multiply_into(out, a, b, addends=((out, 2),))
+        assert np.allclose(out.numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "int32"])
+def test_few_rows_and_columns_from_far(rng, monkeypatch, dtype):
+    """As on processors whose last cache answers late: rows are packed, columns read once."""
+    forget_plans(monkeypatch)
+    monkeypatch.setattr(gemm, "near", lambda: 1 << 12)
+    for m, k, n in ((5, 90, 70), (14, 64, 100), (16, 129, 40)):
+        for order in ("rows", "columns"):
+            a = laid_out(rng, m, k, order, "float32").mul(4).round().to(getattr(torch, dtype))
+            b = laid_out(rng, k, n, "rows", "float32").mul(4).round().to(getattr(torch, dtype))
+            wide = torch.complex128 if dtype == "complex64" else torch.float64
+            exact = a.to(wide).numpy() @ b.to(wide).numpy()
+            assert np.array_equal((a @ b).to(wide).numpy(), exact)
+    assert any(schedule.key[0] == "rows" for schedule in gemm.SCHEDULES.values())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
@@ -166,6 +195,7 @@ from flambeau.codegen import llvm_cpu
 host = llvm_cpu.host()
 host.target = dataclasses.replace(host.target, vector_bytes={size})
 import flambeau as torch
+from flambeau.codegen.descriptions import Product
 from flambeau.eager import gemm
 from flambeau.eager.products import PRODUCTS
 rng = np.random.default_rng(0)
@@ -190,3 +220,13 @@ def test_narrower_vectors(size):
         pytest.skip("the host is no wider")
     text = _NARROW.format(size=size)
     subprocess.run([sys.executable, "-c", text], check=True)
+
+
+@pytest.mark.parametrize("size", [(128, 9216, 128), (100, 12000, 64)])
+def test_few_results_of_many_products_are_shared_by_threads(monkeypatch, size):
+    forget_plans(monkeypatch)
+    m, k, n = size
+    multiply_into(torch.empty(m, n), torch.ones(m, k), torch.ones(n, k).t())
+    (plan,) = gemm.PLANS.values()
+    words = Product(*struct.unpack_from(f"{len(Product._fields)}q", plan.desc))
+    assert words.row_groups * words.column_groups >= 2

@@ -1,5 +1,6 @@
 """Threads and processes: the same bits for any number of threads, and children that compute."""
 
+import math
 import multiprocessing
 import os
 import pathlib
@@ -33,6 +34,15 @@ def slope(x):
     return torch.autograd.grad(x.tanh().sum(), x)[0]
 
 
+def convolved(x, shape, filters, kernel, stride):
+    """A convolution and its gradients, one after the other."""
+    image = x[: math.prod(shape)].reshape(shape).clone().requires_grad_()
+    weight = x[: filters * shape[1] * kernel**2].reshape(filters, shape[1], kernel, kernel).clone()
+    out = torch.nn.functional.conv2d(image, weight.requires_grad_(), None, stride, kernel // 2)
+    slopes = torch.autograd.grad(out, (image, weight), out.detach() * 0.5)
+    return torch.cat([t.detach().reshape(-1) for t in (out, *slopes)])
+
+
 KINDS = {
     "pointwise": lambda x, m: (x * 2 + 1).sigmoid(),
     "broadcast": lambda x, m: m + m[0] * m[:, :1],
@@ -48,6 +58,11 @@ KINDS = {
     "sort": lambda x, m: x.sort().values,
     "gather": lambda x, m: x[torch.arange(299_999, -1, -3)],
     "backward": lambda x, m: slope(x.clone().requires_grad_()),
+    "large matmul": lambda x, m: m @ m.t() @ m,
+    "few squares": lambda x, m: convolved(x, (4, 96, 14, 14), 112, 3, 1),
+    "more squares": lambda x, m: convolved(x, (4, 24, 41, 40), 40, 3, 1),
+    "few pixels": lambda x, m: convolved(x, (3, 160, 9, 9), 120, 3, 2),
+    "points": lambda x, m: convolved(x, (2, 128, 11, 11), 200, 1, 2),
 }  # fmt: skip
 
 
@@ -55,11 +70,11 @@ KINDS = {
 def test_the_number_of_threads_does_not_show(kind, threads):
     x, m = inputs()
     found = []
-    for count in (1, 2, 3):
+    for count in (1, 2, 3, 16):
         threads(count)
         assert torch.get_num_threads() == count
         found.append(KINDS[kind](x, m).numpy().tobytes())
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 def test_work_is_cut_anew_when_the_number_of_threads_changes(threads):
@@ -77,8 +92,7 @@ def test_work_is_cut_anew_when_the_number_of_threads_changes(threads):
 
 
 @pytest.mark.parametrize("chunks", [2, 3, 7, 16, 17, 100, 4099])
-@pytest.mark.parametrize("entry", ["flambeau_pool_run", "flambeau_pool_run_in_order"])
-def test_every_chunk_runs_once(chunks, entry, threads):
+def test_every_chunk_runs_once(chunks, threads):
     import ctypes
 
     import numpy as np
@@ -92,7 +106,7 @@ def test_every_chunk_runs_once(chunks, entry, threads):
 }"""
     count = kernels.load_functions(text, ("count",))["count"]
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
-        dict(kernels.pool().entries)[entry]
+        dict(kernels.pool().entries)["flambeau_pool_run"]
     )
     for allowed in (2, 5, 16):
         threads(allowed)

@@ -53,13 +53,19 @@ class _Gemm:
         self.kernel = Kernel(self.module, "pppppi" + epilogue.kinds(code), THREADS, words=words)
         self.fn = self.kernel.fn
 
+    def describe(self):
+        """Words of the description, and room for those of addends."""
+        fn, kernel = self.fn, self.kernel
+        self.d = DeviceProduct(*[kernel.word(k) for k in range(WORDS)])
+        self.terms = fn.alloca(I64, max(1, self.epilogue.words(self.code)), 8)
+        return self.d
+
     def text(self):
         fn, kernel = self.fn, self.kernel
-        d = self.d = DeviceProduct(*[kernel.word(k) for k in range(WORDS)])
+        d = self.describe()
         self.left = kernel.shared(self.type, self.parts * DEPTH * SQUARE)
         self.right = kernel.shared(self.type, self.parts * DEPTH * SQUARE)
         self.sums = kernel.private(self.type, EACH * EACH * self.parts)
-        self.terms = fn.alloca(I64, max(1, self.epilogue.words(self.code)), 8)
         across = (d.n + (SQUARE - 1)) / SQUARE
         down = (d.m + (SQUARE - 1)) / SQUARE
         squares = across * down

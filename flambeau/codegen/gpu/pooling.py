@@ -415,3 +415,38 @@ def build_largest_across(code, index, kind):
 def build_largest_backward(code, channels, index, kind):
     """Both texts of the way back."""
     return largest_backward(code, index, kind, channels > 0)
+
+
+def build_unpool(code):
+    """(out, indices, x): elements put where indices say, a thread each; out is zero elsewhere."""
+    pool = Pool("ppp", code)
+    fn, kernel, d, (out, indices, x) = pool.fn, pool.kernel, pool.given, pool.arguments
+    count, given = d.out_depth * d.out_height * d.out_width, d.depth * d.height * d.width
+    raw, each = MEMORY_TYPE[code], given * d.channels
+    first, step = kernel.group * THREADS, kernel.groups * THREADS
+    with (
+        kernel.threads(last=True) as thread,
+        fn.loop(first + thread, d.pieces * each, step) as at,
+    ):
+        image = quotient(fn, at, each)
+        rest = at - image * each
+        channel = rest % d.channels
+        where = fn.load(fn.gep(indices, at, I64), I64)
+
+        def put():
+            to = (image * count + where) * d.channels + channel
+            value = fn.load(fn.gep(x, image * d.image + rest, raw), raw)
+            fn.store(value, fn.gep(out, to, raw))
+
+        fn.if_else(where.below(count), put, lambda: fn.store(where * 2 + 1, kernel.status, 8))
+    kernel.done()
+    names = "pieces", "depth", "height", "width", "channels"
+
+    def groups(fn, word):
+        total = fn.value(1, I64)
+        for name in names:
+            total = total * word(Windows._fields.index(name))
+        return (total + (THREADS - 1)) / THREADS
+
+    add_host_entry(pool.module, kernel, groups)
+    return module_text(pool.module)

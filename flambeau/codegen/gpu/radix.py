@@ -27,7 +27,8 @@ RESIDENT = 2  # groups on a multiprocessor; for more, too many registers would b
 
 
 def _index_type(narrow):
-    return I32 if narrow else I64
+    """None: nobody asks for indices."""
+    return None if narrow is None else I32 if narrow else I64
 
 
 class _Sorting:
@@ -70,6 +71,8 @@ class _Sorting:
 
             raw = fn.if_else(lost, look_up, lambda: raw)
         fn.store(raw, fn.gep(values, at, self.key))
+        if self.index is None:
+            return
         index = place if self.index == I32 else unsigned(fn, place)
         fn.store(index, fn.gep(indices, at, self.index))
 
@@ -295,7 +298,8 @@ def build_starts():
 def build_pass(dtype, items, narrow):
     """One digit: (values, indices, source, keys, places, counts, idle, published, tickets).
 
-    keys and places are pairs of buffers, one after the other. items: keys of a thread.
+    keys and places are pairs of buffers, one after the other. items: keys of a thread. narrow:
+    None if nobody asks for indices; then keys are one buffer, values the other, and no places.
     """
     return _Pass(dtype, items, narrow).write()
 
@@ -339,8 +343,15 @@ class _Pass(_Sorting):
         runs.set(runs.get() | none)
         self.first, self.last = before.get() == 0, after.get() == 0
         whole = d.rows * d.length
+        if self.index is None:  # the last but one writes to the buffer, so that none is overwritten
+            aside = (after.get() & 1) != 0
+            keys = fn.select(aside, self.buffer, self.values)
+            self.keys_to, self.keys_from = keys, fn.select(aside, self.values, self.buffer)
+            return
         here = before.get() & 1  # the first writes to the first buffer
         self.to, self.from_ = here * whole, (1 - here) * whole
+        self.keys_to = fn.gep(self.buffer, self.to, self.key)
+        self.keys_from = fn.gep(self.buffer, self.from_, self.key)
 
     def sort_tile(self, row, number):
         fn, kernel, d, tile = self.fn, self.kernel, self.d, self.tile
@@ -386,7 +397,7 @@ class _Pass(_Sorting):
             return write
 
         def held(at):
-            return fn.load(fn.gep(self.buffer, self.from_ + at, self.key), self.key)
+            return fn.load(fn.gep(self.keys_from, at, self.key), self.key)
 
         fn.if_else(self.first, load(lambda at: self.key_of(self.source, at)), load(held))
 
@@ -409,7 +420,19 @@ class _Pass(_Sorting):
         def at(thread, k):
             return thread + k * THREADS
 
+        if self.index is not None:
+            self.load_places(from_, base, count)
+        tile.exchange(tile.keys, tile.room, self.key, at)
+        if self.index is not None:
+            tile.exchange(tile.places, tile.moved, I32, at)
         with kernel.threads(last=True) as thread:
+            for k in range(self.tile.items):
+                with fn.when(at(thread, k) < count):
+                    self.put_one(thread, k, at(thread, k), start)
+
+    def load_places(self, from_, base, count):
+        fn, tile = self.fn, self.tile
+        with self.kernel.threads(last=True) as thread:
             for k in range(self.tile.items):
                 place = tile.at(thread, k)
 
@@ -421,23 +444,19 @@ class _Pass(_Sorting):
                     return fn.convert("trunc", base + place, I32)
 
                 tile.places.set(thread, fn.if_else(self.first, own, held), k)
-        tile.exchange(tile.keys, tile.room, self.key, at)
-        tile.exchange(tile.places, tile.moved, I32, at)
-        with kernel.threads(last=True) as thread:
-            for k in range(self.tile.items):
-                with fn.when(at(thread, k) < count):
-                    self.put_one(thread, k, at(thread, k), start)
 
     def put_one(self, thread, k, rank, start):
         fn, tile = self.fn, self.tile
-        key, place = tile.keys.get(thread, k), tile.places.get(thread, k)
+        key = tile.keys.get(thread, k)
+        place = None if self.index is None else tile.places.get(thread, k)
         digit = unsigned(fn, self.digit(key, self.shift))
         shift = fn.load(fn.gep(self.base, digit, I32), I32)
         to = start + unsigned(fn, shift + fn.convert("trunc", rank, I32))
 
         def on():
-            fn.store(key, fn.gep(self.buffer, self.to + to, self.key))
-            fn.store(place, fn.gep(self.positions, self.to + to, I32))
+            fn.store(key, fn.gep(self.keys_to, to, self.key))
+            if place is not None:
+                fn.store(place, fn.gep(self.positions, self.to + to, I32))
 
         def out():
             self.put(self.values, self.indices, to, key, place, self.source, start)

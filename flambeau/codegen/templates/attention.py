@@ -16,6 +16,7 @@ from flambeau.codegen.templates.attention_blocks import FORWARD, KEYS, Blocks
 
 class Forward(Blocks):
     names = FORWARD
+    unit = 1.0  # of scores, as exponents of e
 
     def write(self):
         self.add_copy()
@@ -129,7 +130,7 @@ class Forward(Blocks):
         low = self.spread(-math.inf)
 
         def score(j):
-            value = self.scaled(self.get(self.scores, j * self.span + lane))
+            value = self.get(self.scores, j * self.span + lane)
             if self.mask:
                 value = value + self.get(self.bias, j * self.span + lane)
             if not self.causal:
@@ -144,31 +145,17 @@ class Forward(Blocks):
         self.put(after, self.peaks, i)
         # a query that has seen nothing yet: any finite number will do
         base = fn.select(after == low, self.spread(0), after)
-        shrink = self.exponential(before - base)
+        shrink = self.calculate(m.exp, before - base)
         self.put(shrink, self.shrink, lane)
         total = fn.var(self.get(self.totals, i) * shrink)
 
-        def weight(j, there=None):
-            p = self.exponential(score(j) - base)
-            if there is not None:
-                p = fn.select(fn.splat(there, self.w), p, self.spread(0))
-            total.set(total.get() + p)
-            return p * self.get(self.coins, j * self.span + lane) if self.keep else p
-
-        self.put_weights(limit, lane, weight)
+        with fn.loop(0, limit) as j:
+            weight = self.calculate(m.exp, score(j) - base)
+            total.set(total.get() + weight)
+            if self.keep:
+                weight = weight * self.get(self.coins, j * self.span + lane)
+            self.put(weight, self.scores, j * self.span + lane)
         self.put(total.get(), self.totals, i)
-
-    def exponential(self, value):
-        return self.calculate(m.exp, value)
-
-    def scaled(self, value):
-        """Scores, of queries that were scaled before."""
-        return value
-
-    def put_weights(self, limit, lane, weight):
-        """Exponentials in place of scores."""
-        with self.fn.loop(0, limit) as j:
-            self.put(weight(j), self.scores, j * self.span + lane)
 
     def add_values(self, limit, values, stride, query):
         fn = self.fn
@@ -187,7 +174,7 @@ class Forward(Blocks):
         with fn.loop(0, self.count, w) as i:
             total, peak = self.get(self.totals, i), self.get(self.peaks, i)
             nothing = total == self.spread(0)
-            value = self.calculate(lambda t, p: m.log(t) + p, total, peak)
+            value = self.calculate(lambda t, p: m.log(t) + p * self.unit, total, peak)
             # where nothing was seen, backward shall find exponentials of zero
             value = fn.select(nothing, self.spread(math.inf), value)
             with fn.loop(0, fn.min(self.count - i, w)) as k:

@@ -8,8 +8,9 @@ filled up with zeros to whole matrix registers.
 """
 
 import math
+import struct
 
-from flambeau.codegen import scalar as m
+from flambeau.codegen import mathlib
 from flambeau.codegen.llvm import masked_load, to_memory
 from flambeau.codegen.loops import I1, I32, I64, V, vector
 from flambeau.codegen.templates import squares
@@ -17,13 +18,18 @@ from flambeau.codegen.templates.attention import Forward
 from flambeau.codegen.templates.attention_blocks import KEYS, transposed
 from flambeau.codegen.templates.conv_patches import zipped
 from flambeau.codegen.templates.conv_tiles import tile_function
-from flambeau.codegen.templates.tiles import prefix_mask
+from flambeau.codegen.templates.tiles import pairs, prefix_mask
 from flambeau.codegen.templates.word_squares import square_function
 
 STEP = 32  # bfloat16 of a line: what a matrix register takes at once
 LINE = 2 * STEP  # bytes of it
 WORDS = STEP // 2
-LOG2E = 1 / math.log(2)
+LOG2E = struct.unpack("f", struct.pack("f", 1 / math.log(2)))[0]  # as float32 has it
+# 2**r on [-1/2, 1/2], relative error 2.9e-6
+BRIEF_EXP2 = (
+    1.0, 0.6931241750717163, 0.24024099111557007, 0.055906426161527634, 0.009582852013409138,
+)  # fmt: skip
+MAGIC = mathlib.FORMAT["f32"].magic
 
 
 class Words:
@@ -124,7 +130,16 @@ class Words:
             squares.end(self.fn)
 
 
+def brief_exp2(x):
+    """2**x for x that is not positive, with an error of 3e-6."""
+    x = mathlib.at_least(x, -151.0)
+    t = x + MAGIC
+    return mathlib.times_power(mathlib.horner(x - (t - MAGIC), BRIEF_EXP2), t)
+
+
 class WordForward(Words, Forward):
+    unit = math.log(2)
+
     def __init__(self, code, causal, mask, keep, paired):
         super().__init__(code, causal, mask, keep)
         self.add_tiles(paired == "square")
@@ -179,8 +194,7 @@ class WordForward(Words, Forward):
                     self.batch, self.head, self.first + query,
                     fn.min(self.count - query, self.span), key, limit, self.bias, self.coins,
                 )  # fmt: skip
-                with fn.loop(0, self.span, self.w) as lane:
-                    self.exponentials(key, limit, query, lane)
+                self.weigh(key, limit, query)
                 self.add_words(limit, query)
 
     def score_words(self, limit, query):
@@ -189,32 +203,90 @@ class WordForward(Words, Forward):
         rows = self.rounded(limit, squares.SIDE)
         self.multiply(rows, by >> 2, self.key_copy, by, strip, self.scores, True)
 
-    def exponential(self, value):
-        """Close enough for weights of 8 bits: the exponent loses what float32 cannot hold of it."""
-        return self.calculate(lambda x: m.exp2(x * LOG2E), value)
+    def weigh(self, key, limit, query):
+        """Scores become weights; where all queries see all keys nothing has to be hidden."""
+        if not self.causal:
+            return self.weigh_strip(key, limit, query, False)
+        self.fn.if_else(
+            key + limit <= self.first + query + 1,
+            lambda: self.weigh_strip(key, limit, query, False),
+            lambda: self.weigh_strip(key, limit, query, True),
+        )
 
-    def scaled(self, value):
-        """Scores of queries that were not scaled before."""
-        return value * self.spread(self.scale)
+    def weigh_strip(self, key, limit, query, hides):
+        """Scores of a strip of queries become exponentials below the largest score so far.
 
-    def put_weights(self, limit, lane, weight):
-        """Rounded weights of two keys to a word; zeros up to whole registers."""
-        fn = self.fn
+        All vectors of the strip go side by side, so that they do not wait for each other; scores
+        are exponents of 2, and weights that will have 8 bits get no more than 18.
+        """
+        fn, lanes = self.fn, range(0, self.span, self.w)
+        low, scale = self.spread(-math.inf), self.spread(self.scale) * self.spread(LOG2E)
 
-        def rounded(value):
-            return to_memory(fn, value, self.code)
+        def score(j, lane, less=None):
+            """Less the largest one, where that is known."""
+            value = self.get(self.scores, j * self.span + lane)
+            if less is not None and not self.mask and not hides:
+                return fn.intrinsic("fma", value, scale, -less)
+            value = value * scale
+            if self.mask:
+                bias = self.get(self.bias, j * self.span + lane)
+                value = value + bias * self.spread(LOG2E)
+            if hides:
+                value = fn.select(self.visible(key + j, self.first + query + lane), value, low)
+            return value if less is None else value - less
 
-        def place(word):
-            return fn.gep(self.weights, word * self.span + lane, I32)
+        before = [self.get(self.peaks, query + lane) for lane in lanes]
+        peaks = [fn.var(x) for x in before]
+        with fn.loop(0, limit) as j:
+            for peak, lane in zip(peaks, lanes):
+                peak.set(fn.max(peak.get(), score(j, lane)))
+        bases, totals = [], []
+        for peak, old, lane in zip(peaks, before, lanes):
+            after = peak.get()
+            self.put(after, self.peaks, query + lane)
+            # a query that has seen nothing yet: any finite number will do
+            base = fn.select(after == low, self.spread(0), after)
+            shrink = self.calculate(brief_exp2, old - base)
+            self.put(shrink, self.shrink, lane)
+            bases.append(base)
+            totals.append(fn.var(self.get(self.totals, query + lane) * shrink))
 
-        with fn.loop(0, limit, 2) as j:
-            first = weight(j)
-            second = weight(j + 1, j + 1 < limit)
-            fn.store(zipped(fn, rounded(first), rounded(second)), place(j >> 1))
+        def weight(j, k):
+            p = self.calculate(brief_exp2, score(j, lanes[k], bases[k]))
+            totals[k].set(totals[k].get() + p)
+            return p * self.get(self.coins, j * self.span + lanes[k]) if self.keep else p
+
+        def put(j, both):
+            for k, lane in enumerate(lanes):
+                first = weight(j, k)
+                second = weight(j + 1, k) if both else self.spread(0)
+                place = fn.gep(self.weights, (j >> 1) * self.span + lane, I32)
+                fn.store(self.word_of(first, second), place)
+
+        even = limit & -2
+        with fn.loop(0, even, 2) as j:
+            put(j, True)
+        with fn.when(even < limit):
+            put(even, False)
         words = (limit + 1) >> 1
         zero = fn.value(0, vector(I32, self.w))
         with fn.loop(words, self.rounded(words, WORDS)) as word:
-            fn.store(zero, place(word))
+            for lane in lanes:
+                fn.store(zero, fn.gep(self.weights, word * self.span + lane, I32))
+        for total, lane in zip(totals, lanes):
+            self.put(total.get(), self.totals, query + lane)
+
+    def word_of(self, first, second):
+        """Two vectors of weights, rounded, as words of both."""
+        fn, w = self.fn, self.w
+        if not pairs(self.code):
+            return zipped(fn, *[to_memory(fn, x, self.code) for x in (first, second)])
+        # tiny weights become zero, as they do when they are multiplied
+        name = f"llvm.x86.avx512bf16.cvtne2ps2bf16.{32 * w}"
+        both = fn.call(name, vector("bfloat", 2 * w), second, first)
+        both = fn.convert("bitcast", both, vector("i16", 2 * w))
+        mixed = fn.shuffle(both, None, [i // 2 + i % 2 * w for i in range(2 * w)])
+        return fn.convert("bitcast", mixed, vector(I32, w))
 
     def add_words(self, limit, query):
         """sums = sums * shrink + values.T @ weights."""

@@ -70,7 +70,8 @@ class Patches:
     def text(self):
         """IR of the kernel; call it once the body is written."""
         self.fn.ret()
-        add_entry(self.module, self.kinds, spare=1)
+        ends = [PLACE[name] for name in self.ends]
+        add_entry(self.module, self.kinds, spare=1, ends=ends)
         return module_text(self.module)
 
     def widened(self, fn, raw):
@@ -84,6 +85,7 @@ class Patches:
         return to_memory(fn, convert(fn, value, tiles.summed(code), COMPUTE_TYPE[code]), code)
 
     tail = None  # what follows a result
+    ends: tuple[str, ...] = ()  # words that say where regions of chunks end that others wait for
 
     def put(self, fn, block, value, place, mask):
         """Store results, as they lie in memory; block: the arguments of the kernel."""
@@ -109,11 +111,12 @@ class Patches:
 
     # -- scratch -----------------------------------------------------------------------------------
 
-    def claim(self, scratch, count):
-        """Take a slot of scratch."""
+    def claim(self, scratch, count, among=None):
+        """Take a slot of scratch; among: the chunk and how many run with it, if not all."""
         fn = self.fn
         self.slot_bits = fn.gep(self.block, len(self.kinds) + 1, I64)
-        self.slot_number = slots.take(fn, self.slot_bits, count)
+        chunk, chunks = among or (self.chunk, self.word("chunks"))
+        self.slot_number = slots.take(fn, self.slot_bits, count, chunk, chunks)
         self.slot = fn.gep(scratch, self.slot_number * self.word("slot_bytes"), "i8")
         self.lanes = fn.gep(self.slot, self.word("at_lanes"), "i8")
         self.moves = fn.gep(self.slot, self.word("at_moves"), "i8")

@@ -1,6 +1,7 @@
 """The gradient of the weights: panels of patches times gradients, summed over pixels.
 
-A chunk takes some blocks of (channel, tap) rows and some blocks of pixels. The gradient of a block
+A chunk takes some blocks of (channel, tap) rows, some blocks of pixels and, where there are many
+threads, some channels of the gradient. The gradient of a block
 of pixels is turned around, so that channels lie side by side; each row of the panel then gathers
 sums for all of them, in a buffer that belongs to the chunk's share of pixels. `Gathering` adds the
 shares in their order, which makes the sums independent of threads, and turns them around again.
@@ -38,21 +39,23 @@ class WeightGradient(Patches):
         self.square = fn.alloca(self.turned, self.width**2)
         self.shares, self.x, self.y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
-        self.m = self.word("m")
         self.grid.begin()
         phase = self.record("phase_table", PHASE, fn.value(0, I64))
         k_parts, pixel_parts = self.word("k_parts"), self.word("pixel_parts")
         part, rest = self.chunk % pixel_parts, self.chunk / pixel_parts
-        k_part, group = rest % k_parts, rest / k_parts
+        k_part, rest = rest % k_parts, rest / k_parts
+        m_parts, per_part = self.word("m_parts"), self.word("m_per_part")
+        m_first, group = rest % m_parts * per_part, rest / m_parts
+        self.m = fn.min(per_part, self.word("m") - m_first)
         size = self.word("block")
         blocks = (phase["pixels"] + size - 1) / size
         first, last = part * blocks / pixel_parts, (part + 1) * blocks / pixel_parts
         count = phase["blocks_count"]
         ks = k_part * count / k_parts, (k_part + 1) * count / k_parts
         x = fn.gep(self.x, group * self.word("c") * self.word("x_c"), "i8")
-        y = fn.gep(self.y, group * self.m * self.word("y_m"), "i8")
+        y = fn.gep(self.y, (group * self.word("m") + m_first) * self.word("y_m"), "i8")
         at = part * self.word("part_bytes") + group * self.word("group_bytes")
-        shares = fn.gep(self.shares, at, "i8")
+        shares = fn.gep(fn.gep(self.shares, at, "i8"), m_first, self.type)
         with fn.loop(first, last) as b:
             start = b * size
             self.count = fn.min(size, phase["pixels"] - start)

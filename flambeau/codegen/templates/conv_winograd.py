@@ -21,6 +21,15 @@ from flambeau.codegen.templates.conv_patches import Patches
 from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
 
 RUN = "pos length base h w y_base rows columns".split()
+LINE = 64  # bytes of a line of the cache
+AHEAD = 6  # channels: planes of an image lie too far apart for what the processor foresees
+
+
+def expect(fn, pointer, count, to_write=False):
+    """Ask for lines of memory that will be needed soon."""
+    facts = [fn.value(k, "i32") for k in (int(to_write), 3, 1)]
+    for k in range(count):
+        fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, "i8"), *facts)
 
 
 def spread_patch(d):
@@ -136,6 +145,7 @@ class Squares(Patches):
                     patch = []
                     for here, step in lines:
                         place = fn.gep(here, c * step, "i8")
+                        expect(fn, fn.gep(place, step * AHEAD, "i8"), 2 * w * self.item // LINE)
                         found = [
                             self.widened(
                                 fn,
@@ -157,15 +167,28 @@ class Squares(Patches):
 
 
 class Winograd(Squares):
-    """Arguments: y, x, spread weights, bias, scratch, number of slots."""
+    """Arguments: y, x, spread weights, bias, scratch, number of slots.
+
+    A chunk spreads a block of squares and multiplies some rows by it. Where that would spread most
+    blocks several times, because there are more threads than blocks, planes are shared: chunks of
+    channels spread all squares, then chunks of planes multiply, then chunks of rows gather. Sums
+    are the same: each goes through all channels in order.
+    """
+
+    ends = ("spread_end", "product_end")
 
     def __init__(self, code, tail=None):
         super().__init__(code, "pppppp" + "i" + (tail.kinds if tail else ""))
         self.tail = tail
         self.grid = Grid(self, "panels", False)
         self.finish_function()
+        self.y, self.x, self.a, self.bias = (self.argument(k) for k in range(1, 5))
+        self.a_row, self.a_plane = self.word("a_m"), self.word("a_plane")
+        self.v_plane, self.s_plane = self.word("panel_plane"), self.word("sums_plane")
+        self.fn.if_else(self.word("product_end") != 0, self.shared, self.fused)
+
+    def fused(self):
         fn = self.fn
-        y, x, a, bias = (self.argument(k) for k in range(1, 5))
         self.claim(self.argument(5), self.argument(6, "i"))
         self.no_lines()
         m_parts, per_part = self.word("m_parts"), self.word("m_per_part")
@@ -176,25 +199,74 @@ class Winograd(Squares):
         last = (block + 1) * vectors / blocks * self.width
         count = fn.min(last, squares) - first
         self.walk_squares(first, count)
-        channels = self.word("c")
-        self.spread(x, channels)
+        self.spread(self.x, self.word("c"))
         low = part * per_part
         high = fn.min(low + per_part, self.word("m"))
-        a_row, a_plane = self.word("a_m"), self.word("a_plane")
-        v_plane, s_plane = self.word("panel_plane"), self.word("sums_plane")
         with fn.loop(low, high, self.word("m_block")) as m:
             rows = fn.min(self.word("m_block"), high - m)
             with fn.loop(0, 16) as f:
-                self.grid.run(
-                    rows, count, channels, fn.gep(a, f * a_plane + m * a_row, "i8"), a_row,
-                    fn.gep(self.panel, f * v_plane, "i8"), self.panel_pitch,
-                    fn.gep(self.sums, f * s_plane, "i8"), self.sums_pitch, V(fn, I1, "true"),
-                )  # fmt: skip
-            y_m = self.word("y_m")
-            operands = [self.slot, self.runs, rows, self.sums, self.sums_pitch, s_plane]
-            operands += [fn.gep(y, m * y_m, "i8"), self.word("y_h"), y_m]
-            operands += [fn.gep(bias, m, self.type), self.word("has_bias"), self.block]
-            fn.line(f"call void @finish({', '.join(map(repr, operands))})")
+                self.multiply(f, m, rows, count, fn.value(0, I64))
+            self.finish(m, rows, fn.value(0, I64))
+        self.release()
+
+    def multiply(self, f, m, rows, count, first):
+        """Some rows of plane f; first: the row of sums they begin at."""
+        fn = self.fn
+        sums = fn.gep(self.sums, f * self.s_plane + first * self.sums_pitch, "i8")
+        self.grid.run(
+            rows, count, self.word("c"), fn.gep(self.a, f * self.a_plane + m * self.a_row, "i8"),
+            self.a_row, fn.gep(self.panel, f * self.v_plane, "i8"), self.panel_pitch, sums,
+            self.sums_pitch, V(fn, I1, "true"),
+        )  # fmt: skip
+
+    def finish(self, m, rows, first):
+        fn, y_m = self.fn, self.word("y_m")
+        sums = fn.gep(self.sums, first * self.sums_pitch, "i8")
+        operands = [self.slot, self.runs, rows, sums, self.sums_pitch, self.s_plane]
+        operands += [fn.gep(self.y, m * y_m, "i8"), self.word("y_h"), y_m]
+        operands += [fn.gep(self.bias, m, self.type), self.word("has_bias"), self.block]
+        fn.line(f"call void @finish({', '.join(map(repr, operands))})")
+
+    def shared(self):
+        fn, squares = self.fn, self.word("tiles")
+        scratch = self.argument(5)
+        spread_end, product_end = self.word("spread_end"), self.word("product_end")
+        self.claim(fn.gep(scratch, self.word("slots_at"), "i8"), self.argument(6, "i"))
+        panel = self.panel = fn.gep(scratch, self.word("at_panel"), "i8")
+        self.sums = fn.gep(scratch, self.word("at_sums"), "i8")
+
+        def begin():
+            self.no_lines()
+            self.walk_squares(fn.value(0, I64), squares)
+
+        def share(total, nth, count):
+            low = total * nth / count
+            return low, total * (nth + 1) / count - low
+
+        def spread():
+            begin()
+            first, count = share(self.word("c"), self.chunk, spread_end)
+            self.panel = fn.gep(panel, first * self.panel_pitch, "i8")
+            self.spread(fn.gep(self.x, first * self.word("x_c"), "i8"), count)
+            self.panel = panel
+
+        def multiply():
+            nth, m_parts = self.chunk - spread_end, self.word("m_parts")
+            low = nth % m_parts * self.word("m_per_part")
+            rows = fn.min(self.word("m_per_part"), self.word("m") - low)
+            self.multiply(nth / m_parts, low, rows, squares, low)
+
+        def gather():
+            begin()
+            count = self.word("chunks") - product_end
+            low, rows = share(self.word("m"), self.chunk - product_end, count)
+            self.finish(low, rows, low)
+
+        fn.if_else(
+            self.chunk < spread_end,
+            spread,
+            lambda: fn.if_else(self.chunk < product_end, multiply, gather),
+        )
         self.release()
 
     def finish_function(self):
@@ -221,6 +293,9 @@ class Winograd(Squares):
 
                     b = fn.if_else(biased != 0, given, lambda: fn.value(0, self.type))
                     b = fn.splat(b, w)
+                    for i in range(2):
+                        soon = fn.gep(there, (m + AHEAD) * y_m + y_h * i, "i8")
+                        expect(fn, soon, 2 * w * self.item // LINE, to_write=True)
                     line = fn.gep(here, m * pitch, "i8")
                     planes = [
                         fn.load(fn.gep(line, plane * f, "i8"), self.vector) for f in range(16)

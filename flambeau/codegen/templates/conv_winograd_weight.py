@@ -1,8 +1,9 @@
 """Weight gradients of 3 x 3 convolutions, by the squares of conv_winograd.py.
 
 The gradient of a square (2 x 2) is spread to 16 planes too; the spread weights' gradient is then,
-plane by plane, patches times gradients, summed over squares. A chunk takes a share of the squares
-and some channels of x. `SquareGathering` adds the shares in order and gathers 16 planes to 3 x 3
+plane by plane, patches times gradients, summed over squares. A chunk takes a share of the squares,
+some channels of x and some of y, and goes through its squares block by block, which changes no sum.
+`SquareGathering` adds the shares in order and gathers 16 planes to 3 x 3
 weights.
 """
 
@@ -51,37 +52,42 @@ class WinogradWeight(Squares):
         shares, x, y = (self.argument(k) for k in range(1, 4))
         self.claim(self.argument(4), self.argument(5, "i"))
         self.no_lines()
-        parts = self.word("pixel_parts")
-        part, c_part = self.chunk % parts, self.chunk / parts
-        size = self.word("block")
-        blocks = (self.word("tiles") + size - 1) / size
-        first, last = part * blocks / parts, (part + 1) * blocks / parts
-        c_first = c_part * self.word("c_per_part")
+        parts, m_parts = self.word("pixel_parts"), self.word("m_parts")
+        part, rest = self.chunk % parts, self.chunk / parts
+        size, tiles = self.word("share_squares"), self.word("tiles")
+        count = (tiles + size - 1) / size
+        first = part * count / parts * size
+        last = fn.min((part + 1) * count / parts * size, tiles)
+        c_first = rest / m_parts * self.word("c_per_part")
         channels = fn.min(self.word("c_per_part"), self.word("c") - c_first)
+        m_first = rest % m_parts * self.word("m_per_part")
+        rows = fn.min(self.word("m_per_part"), self.word("m") - m_first)
         x = fn.gep(x, c_first * self.word("x_c"), "i8")
-        shares = fn.gep(shares, part * self.word("part_bytes") + c_first * self.sums_pitch, "i8")
-        with fn.loop(first, last) as b:
-            start = b * size
-            count = fn.min(size, self.word("tiles") - start)
+        y = fn.gep(y, m_first * self.word("y_m"), "i8")
+        pitch = self.word("share_pitch")
+        shares = fn.gep(shares, part * self.word("part_bytes") + c_first * pitch, "i8")
+        shares = fn.gep(shares, m_first, self.type)
+        with fn.loop(first, last, self.word("block")) as start:
+            count = fn.min(self.word("block"), last - start)
             self.walk_squares(start, count)
             self.spread(x, channels)
-            self.spread_gradient(y)
+            self.spread_gradient(y, rows)
             v_plane, s_plane = self.word("panel_plane"), self.word("sums_plane")
             share_plane = self.word("group_bytes")
             with fn.loop(0, 16) as f:
                 self.grid.run(
-                    channels, self.word("m"), count, fn.gep(self.panel, f * v_plane, "i8"),
+                    channels, rows, count, fn.gep(self.panel, f * v_plane, "i8"),
                     self.panel_pitch, fn.gep(self.sums, f * s_plane, "i8"),
-                    self.sums_pitch, fn.gep(shares, f * share_plane, "i8"), self.sums_pitch,
-                    b == first,
+                    self.sums_pitch, fn.gep(shares, f * share_plane, "i8"), pitch,
+                    start == first,
                 )  # fmt: skip
         self.release()
 
-    def spread_gradient(self, y):
-        """sums[plane][square][channel] of all channels of y."""
+    def spread_gradient(self, y, rows):
+        """sums[plane][square][channel] of some channels of y."""
         fn, w = self.fn, self.width
         raw = vector(MEMORY_TYPE[self.code], w)
-        rows, y_m, y_h = self.word("m"), self.word("y_m"), self.word("y_h")
+        y_m, y_h = self.word("y_m"), self.word("y_h")
         plane = self.word("sums_plane")
         turned = fn.gep(self.spare, 4 * w, self.type)  # two lines of pixels, channels side by side
         second = fn.gep(turned, self.word("spare_pitch"), "i8")

@@ -1,16 +1,19 @@
 """The schedule of matrix products: C = epilogue(A @ B), batched, in panels, strips and chunks.
 
 Rows are cut into panels of nearly equal height (two heights, hence two tile functions, whose
-addresses are words of the description) and columns into strips as wide as a tile. Five ways to
+addresses are words of the description) and columns into strips as wide as a tile. Seven ways to
 feed the tiles (tiles.py, dots.py), all with the same loops around them:
 
 - direct: A and B straight from memory, for small products and few rows (columns of B side by side);
 - dots: the same with tiles of dot products, for few results from operands with k side by side;
 - columns: each item of work packs its columns of B first, for small products with other strides;
 - panels: the same, and packs its rows of A before, for small products in pairs (`paired` tiles);
-- blocked: chunks that pack all of B come first, then chunks of rows wait for them, go through k
+- rows: each item packs its rows of A, and reads B straight from memory, once, a few lines of k
+  after the other along all its columns, as memory likes to be read: for few rows;
+- blocked: chunks that pack all of B come first; when they are done, chunks of rows go through k
   block by block, pack their rows of A and multiply. For everything large. Where A is not very large
-  it is packed by the first chunks as well, so that work can be cut by rows and columns.
+  it is packed by the first chunks as well, so that work can be cut by rows and columns;
+- straight: the same with rows of A as they lie, which matrix registers can load.
 
 Columns that are multiplied many times over (weights of a compiled program) may be packed once and
 for all: `build_keeping` does it, and a product that is built as `kept` reads them from there in
@@ -23,7 +26,6 @@ never more than threads at work. What a chunk computes depends on sizes only.
 from flambeau.codegen.descriptions import Product
 from flambeau.codegen.llvm_cpu import add_entry, argument_word, module_text
 from flambeau.codegen.loops import I64, PTR, Module
-from flambeau.codegen.target import current
 from flambeau.codegen.templates import epilogue as ending
 from flambeau.codegen.templates import slots, squares
 from flambeau.codegen.templates.dots import Dots
@@ -31,6 +33,8 @@ from flambeau.codegen.templates.packing import call_pack, pack_columns, pack_row
 from flambeau.codegen.templates.tiles import Tile, call_tile, tallest, tile_function
 
 WORDS = Product._fields
+IN_BLOCKS = ("blocked", "straight")
+WAITING = (*IN_BLOCKS, "rows")  # whose sums wait for the next block of k
 HEADER = len(WORDS)
 
 
@@ -41,17 +45,17 @@ def tile_for(mode, code, rows, vectors, paired):
     multiply matrices of them, where both operands are packed.
     """
     if paired == "square":
-        return squares.Square(code, rows)
+        return squares.Square(code, rows, a="strided" if mode == "straight" else "packed")
     if mode == "dots":
         return Dots(code, rows, vectors, paired=paired)
-    a = "packed" if mode in ("panels", "blocked") else "strided"
-    b = "strided" if mode == "direct" else "packed"
+    a = "packed" if mode in ("panels", "rows", "blocked") else "strided"
+    b = "strided" if mode in ("direct", "rows") else "packed"
     return Tile(code, rows, vectors, a, b, 2 if a == "strided" else 4, paired)
 
 
 def build_tile(rows, mode, code, vectors, paired, *ends):
     """IR of one tile function, named `tile`; ends: the fields of an Epilogue."""
-    module, blocked, epilogue = Module(), mode == "blocked", ending.Epilogue(*ends)
+    module, blocked, epilogue = Module(), mode in WAITING, ending.Epilogue(*ends)
     tile_function(
         module,
         "tile",
@@ -68,15 +72,18 @@ class _Gemm:
         self.mode, self.code, self.epilogue, self.batch = mode, code, epilogue, batch
         self.module, self.kept = Module(), kept
         self.square = paired == "square"
-        self.packs = mode in ("panels", "blocked") or (mode == "columns" and not kept)
+        self.in_blocks = mode in IN_BLOCKS
+        self.packs = mode in ("panels", "rows", *IN_BLOCKS) or (mode == "columns" and not kept)
         self.tile = tile = tile_for(mode, code, 1, vectors, paired)
         self.item, self.packed_item, self.sum_item = tile.item, tile.packed_item, tile.sum_item
         self.strip = tile.columns
-        if self.packs and not kept:
+        if self.packs and not kept and mode != "rows":
             pack_columns(self.module, code, tile.columns, tile.paired, tile.grain)
-        if paired == "square":
+        if mode == "straight":
+            pass
+        elif paired == "square":
             squares.pack_rows(self.module)
-        elif mode in ("panels", "blocked"):
+        elif mode in ("panels", "rows", "blocked"):
             pack_rows(self.module, code, tallest(code, vectors), tile.paired)
         self.fn = self.module.function("body", [(PTR, "block"), (I64, "chunk")], internal=True)
         self.kinds = "pppppi" + epilogue.kinds(code)
@@ -94,7 +101,7 @@ class _Gemm:
         for k, name in enumerate(WORDS):
             setattr(self, name, self.word(k))
         self.terms = fn.alloca(I64, max(1, self.epilogue.words(self.code)), 8)
-        if self.mode == "blocked" and not self.kept:
+        if self.in_blocks and not self.kept:
             fn.if_else(
                 chunk < self.pack_chunks,
                 lambda: self.pack_shared(chunk),
@@ -103,17 +110,18 @@ class _Gemm:
         else:
             self.compute(chunk)
         fn.ret()
-        waits = self.mode == "blocked" and not self.kept
-        add_entry(self.module, self.kinds, spare=2, in_order=waits)
+        packs = self.in_blocks and not self.kept
+        ends = (WORDS.index("pack_chunks"),) if packs else ()
+        add_entry(self.module, self.kinds, spare=1, ends=ends)
         return module_text(self.module)
 
     # -- work items ------------------------------------------------------------------------------
     def compute(self, chunk):
         """All items of a chunk, with a slot of scratch if one is needed."""
         fn = self.fn
-        if self.mode == "blocked" and not self.kept:
-            self.wait_for_columns()
-        slot = slots.take(fn, self.spare(1), self.slots) if self.packs else None
+        slot, count = None, self.chunks - self.pack_chunks
+        if self.packs:
+            slot = slots.take(fn, self.spare(), self.slots, chunk, count)
         room = slot and fn.gep(self.scratch, self.slots_at + slot * self.slot_bytes, "i8")
         first = chunk * self.per_chunk
         if self.square:
@@ -123,16 +131,24 @@ class _Gemm:
         if self.square:
             squares.end(fn)
         if slot is not None:
-            slots.give(fn, self.spare(1), slot)
+            slots.give(fn, self.spare(), slot)
 
     def item_of(self, item, room):
         groups = self.row_groups * self.column_groups
-        rest, group = item / groups, item % groups
-        bases = self.at_batch(rest)
+        if self.in_blocks:  # one matrix, whose pieces are done in steps
+            group, step = item / self.steps, item % self.steps
+            bases = self.at_batch(self.fn.value(0, I64))
+        else:
+            rest, group = item / groups, item % groups
+            bases = self.at_batch(rest)
         row_group, column_group = group / self.column_groups, group % self.column_groups
         panels = self.share(self.panels, row_group, self.row_groups)
         strips = self.share(self.strips, column_group, self.column_groups)
-        ways = {"columns": self.columns, "panels": self.columns, "blocked": self.blocked}
+        if self.in_blocks:
+            low, high = strips
+            strips = [low + x for x in self.share(high - low, step, self.steps)]
+        ways = {"columns": self.columns, "panels": self.columns, "rows": self.rows}
+        ways |= dict.fromkeys(IN_BLOCKS, self.blocked)
         ways.get(self.mode, self.direct)(bases, panels, strips, room)
 
     def share(self, total, nth, count):
@@ -261,6 +277,34 @@ class _Gemm:
                     steps = {"a_row": self.a_row, "a_step": self.a_k}
                 self.multiply(tile, self.k, place, strip, row, column, c, **steps)
 
+    def rows(self, bases, panels, strips, room):
+        """Packed rows of all k, then blocks of it against columns as they lie."""
+        fn = self.fn
+        c, a, b = bases
+        top, _, _ = self.panel(panels[0])
+        partial = fn.gep(room, self.partial_at, "i8")
+        self.pack_panels(a, panels, top, fn.value(0, I64), self.k, room)
+        with fn.loop(0, self.blocks) as block:
+            first = block * self.depth
+            depth, stage = fn.min(self.depth, self.k - first), self.stage(block)
+            with fn.loop(*strips) as s, fn.loop(*panels) as p:
+                row, height, tile = self.panel(p)
+                column = s * self.strip
+                at = self.panel_at(row - top, self.k) + first * height * self.packed_item
+                where, step = self.waiting_place(c, partial, row, top, column)
+                self.multiply(
+                    tile, depth, fn.gep(room, at, "i8"),
+                    fn.gep(b, column * self.b_column + first * self.b_k, "i8"), row, column, c,
+                    blocked=(stage, where, step), b_step=self.b_k,
+                )  # fmt: skip
+
+    def stage(self, block):
+        """Bits that say whether this is the first block, and the last."""
+        fn = self.fn
+        more = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
+        last = fn.value(ending.LAST, I64)
+        return more | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
+
     def pack_panels(self, a, panels, top, first, depth, out):
         fn = self.fn
         with fn.loop(*panels) as p:
@@ -325,22 +369,10 @@ class _Gemm:
                 block, p = unit / self.panels, unit % self.panels
                 first, depth, _ = self.block_of(block)
                 self.pack_panel(self.a, p, first, depth, self.shared_panel(unit))
-        fn.line(f"%packed = atomicrmw add {self.spare(0)}, i64 1 release")
 
-    def spare(self, k):
-        return self.fn.gep(self.block, len(self.kinds) + 1 + k, I64)
-
-    def wait_for_columns(self):
-        """Chunks start in order, so every packing chunk is at work or done."""
-        fn = self.fn
-        place = self.spare(0)
-
-        def waiting():
-            done = fn.emit(f"load atomic i64, {place} acquire, align 8", I64)
-            return done < self.pack_chunks
-
-        with fn.while_(waiting):
-            pause(fn)
+    def spare(self):
+        """A word that says which slots are taken."""
+        return self.fn.gep(self.block, len(self.kinds) + 1, I64)
 
     def blocked(self, bases, panels, strips, room):
         fn = self.fn
@@ -349,39 +381,38 @@ class _Gemm:
         partial = fn.gep(room, self.partial_at, "i8")
         with fn.loop(0, self.blocks) as block:
             first, depth, packed = self.block_of(block)
-            stage = fn.select(block > 0, fn.value(ending.MORE, I64), fn.value(0, I64))
-            last = fn.value(ending.LAST, I64)
-            stage = stage | fn.select(block == self.blocks - 1, last, fn.value(0, I64))
-            apart = self.rows_at == 0
-            with fn.when(apart):
-                self.pack_panels(a, panels, top, first, depth, room)
+            stage = self.stage(block)
+            straight = self.mode == "straight"
+            if not straight:
+                apart = self.rows_at == 0
+                with fn.when(apart):
+                    self.pack_panels(a, panels, top, first, depth, room)
             with fn.loop(*strips) as s:
                 column = s * self.strip
                 strip = fn.gep(packed, s * self.padded(depth) * self.strip_bytes(), "i8")
                 with fn.loop(*panels) as p:
                     row, _, tile = self.panel(p)
-                    mine = fn.gep(room, self.panel_at(row - top, depth), "i8")
-                    panel = fn.select(apart, mine, self.shared_panel(block * self.panels + p))
+                    if straight:
+                        panel = fn.gep(a, row * self.a_row + first * self.a_k, "i8")
+                    else:
+                        mine = fn.gep(room, self.panel_at(row - top, depth), "i8")
+                        panel = fn.select(apart, mine, self.shared_panel(block * self.panels + p))
                     where, step = self.waiting_place(c, partial, row, top, column)
                     self.multiply(
-                        tile, depth, panel, strip, row, column, c, blocked=(stage, where, step)
-                    )
+                        tile, depth, panel, strip, row, column, c, blocked=(stage, where, step),
+                        a_row=self.a_row,
+                    )  # fmt: skip
 
     def waiting_place(self, c, partial, row, top, column):
-        """Where unfinished sums wait: in C itself, or in scratch if C is too narrow for them."""
+        """Where unfinished sums wait: in C itself, or in scratch.
+
+        That is if C is too narrow for them, or may be an addend, which is read at the end.
+        """
         fn = self.fn
-        if self.item == self.sum_item:
+        if self.item == self.sum_item and not self.epilogue.addends:
             return fn.gep(c, row * self.c_row + column * self.item, "i8"), self.c_row
         apart = (row - top) * self.partial_row + column * self.sum_item
         return fn.gep(partial, apart, "i8"), self.partial_row
-
-
-def pause(fn):
-    """A moment of waiting, in which the core may serve its other thread."""
-    if "x86_64" in current().triple:
-        fn.call("llvm.x86.sse2.pause", "void")
-    else:
-        fn.line("fence seq_cst")
 
 
 def build(mode, code, vectors, paired, scaled, addends, activation, batch, kept=False):
@@ -412,7 +443,7 @@ class _Keeping(_Gemm):
             setattr(self, name, self.word(k))
         self.pack_shared(chunk)
         fn.ret()
-        add_entry(self.module, self.kinds, spare=2)
+        add_entry(self.module, self.kinds, spare=1)
         return module_text(self.module)
 
 

@@ -1,6 +1,7 @@
 """What native makers of objects are written with: CPython's functions, by short names.
 
-The makers are in objects.py (tensors), objects_layouts.py, objects_viewed.py and objects_joined.py.
+The makers are in objects.py (tensors), objects_layouts.py, objects_viewed.py and objects_joined.py,
+members of Tensor that native code answers in objects_members.py.
 """
 
 from flambeau.codegen.loops import I1, I64, PTR, V
@@ -10,7 +11,8 @@ HUGE = 1 << 40  # sizes and strides beyond this are left to Python's integers
 DIMS = 12  # of tensors, and items between brackets; beyond that Python counts
 CONSTANTS = (
     "Layout Size sorts pools worked_out complete Tensor Storage Pool "
-    "new_tensor View plain no_grad host dim keepdim inside beginning version view_kind"
+    "new_tensor View plain no_grad host dim keepdim inside beginning version view_kind "
+    "told lent nothing arrays f32 f64 i64 bool i32 bf16 f16 u8 i8 i16"
 ).split()
 
 

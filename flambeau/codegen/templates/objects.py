@@ -12,10 +12,15 @@ from itertools import chain
 
 from flambeau.codegen.llvm_cpu import module_text
 from flambeau.codegen.loops import I64, PTR, Module, V
-from flambeau.codegen.templates import objects_joined, objects_layouts, objects_viewed
+from flambeau.codegen.templates import (
+    objects_joined,
+    objects_layouts,
+    objects_members,
+    objects_viewed,
+)
 from flambeau.codegen.templates.makers import RECENT, Maker
 
-_PARTS = (objects_layouts, objects_viewed, objects_joined)
+_PARTS = (objects_layouts, objects_viewed, objects_joined, objects_members)
 _STATICS = (
     "PyTuple_Type PyList_Type PyLong_Type PyFloat_Type PyBool_Type PySlice_Type "
     "_Py_TrueStruct _Py_FalseStruct _Py_EllipsisObject"
@@ -37,6 +42,7 @@ def build(slots):
         maker = Maker(fn, own, slots)
         maker.args, maker.count = args, number
         body(maker, *given)
+    objects_members.build(module, slots)
     known = "".join(f"@{name} = external global i8\n" for name in _STATICS.split())
     for table, type in (("recent", "ptr"), ("recent_hashes", "i64")):
         known += f"@{table} = internal global [{RECENT} x {type}] zeroinitializer, align 64\n"
@@ -45,7 +51,18 @@ def build(slots):
 
 VIEWS = ("subscript", "reshaped", "turned", "permuted", "unsqueezed", "expanded")
 LAYOUTS = ("layout", "dense", "enter")
-NAMES = (*LAYOUTS, "fresh", "share", *VIEWS, "sized", "joined", "reduced", "integers", "even")
+NAMES = (
+    *LAYOUTS,
+    "fresh",
+    "share",
+    *VIEWS,
+    "sized",
+    "joined",
+    "reduced",
+    "integers",
+    "even",
+    "from_array",
+)
 
 
 def _fields(m, made, layout, storage, offset):
@@ -88,6 +105,23 @@ def _fresh(m, layout):
     _fields(m, made, layout, storage, m.number(0))
     m.keep(made, "Tensor", "_requires_grad", V(fn, PTR, "@_Py_FalseStruct"))
     m.keep(made, "Tensor", "_view", m.none)
+    fn.ret(made)
+
+
+def _borrowed(m, layout, pointer, owner):
+    """A tensor over memory of an owner who is kept alive; layout and pointer are given away."""
+    fn = m.fn
+    storage = m.new(m.constant("Storage"), layout, pointer)
+    m.put(storage, "Storage", "pointer", pointer)
+    m.keep(storage, "Storage", "give", m.constant("nothing"))
+    m.put(storage, "Storage", "version", _begins_with(m, "version", m.number(0)))
+    m.keep(storage, "Storage", "nbytes", m.get(layout, "Layout", "nbytes"))
+    m.keep(storage, "Storage", "owner", owner)
+    made = m.new(m.constant("Tensor"), layout, storage)
+    _fields(m, made, layout, storage, m.number(0))
+    m.keep(made, "Tensor", "_requires_grad", V(fn, PTR, "@_Py_FalseStruct"))
+    m.keep(made, "Tensor", "_view", m.none)
+    m.let_go(layout)
     fn.ret(made)
 
 
@@ -183,6 +217,7 @@ def _view(m, input, layout, offset, recording):
 _INNER = (
     ("fresh", (PTR,), _fresh),
     ("share", (PTR,) * 4, _share),
+    ("borrowed", (PTR,) * 3, _borrowed),
 )
 _BUILTINS = (
     ("fresh", 1, lambda m, layout: m.fn.ret(m.inner("fresh", layout))),

@@ -21,7 +21,7 @@ def build(codes):
         _, args, _ = fn.params
         address = fn.call("PyLong_AsLongLong", I64, fn.load(args, PTR), pure=False)
         pointer = fn.convert("inttoptr", address, PTR)
-        fn.ret(_number(fn, from_memory(fn, fn.load(pointer, MEMORY_TYPE[code]), code), code))
+        fn.ret(number(fn, from_memory(fn, fn.load(pointer, MEMORY_TYPE[code]), code), code))
     return module_text(module)
 
 
@@ -42,14 +42,15 @@ def build_lists(codes):
         nothing = fn.value(0, PTR)
         with fn.when(found != nothing), fn.loop(0, count) as i:
             raw = fn.load(fn.gep(pointer, i, MEMORY_TYPE[code]), MEMORY_TYPE[code])
-            number = _number(fn, from_memory(fn, raw, code), code)
+            one = number(fn, from_memory(fn, raw, code), code)
             # where there is no memory for a number, CPython finds the error that this leaves behind
-            fn.call("PyList_SetItem", "i32", found, i, number, pure=False)
+            fn.call("PyList_SetItem", "i32", found, i, one, pure=False)
         fn.ret(found)
     return module_text(module)
 
 
-def _number(fn, value, code):
+def number(fn, value, code):
+    """An element as a Python number."""
     if code == "bool":
         return fn.call("PyBool_FromLong", PTR, fn.convert("zext", value, I64), pure=False)
     if code[0] == "f" or code == "bf16":

@@ -8,6 +8,8 @@ With channels last a pixel is a line of channels, and lines are summed. The tabl
 `resampling_tables.py`, here and in `eager/`.
 """
 
+from contextlib import contextmanager
+
 from flambeau.codegen import descriptions_images as descriptions
 from flambeau.codegen.llvm import convert, gather, load_element, store_element
 from flambeau.codegen.llvm_names import COMPUTE_TYPE, LLVM_TYPE, MEMORY_TYPE
@@ -105,11 +107,53 @@ class _Resampling:
 # -- width last ------------------------------------------------------------------------------------
 
 
-def build_rows(code, taps, way, ragged):
+class Regular:
+    """Neighbours of places at equal distances.
+
+    kind: nearest, nearest_exact or linear. Positions are rounded to float32 unless they are exact,
+    as in PyTorch, because the neighbour of a tie and the weights of large images depend on it.
+    """
+
+    def __init__(self, fn, kind, aligned, exact, step, last):
+        self.fn, self.kind, self.aligned, self.exact = fn, kind, aligned, exact
+        self.step, self.last = step, last
+
+    def single(self, x):
+        return self.fn.convert("fpext", self.fn.convert("fptrunc", x, "float"), "double")
+
+    def rounded(self, x):
+        return x if self.exact else self.single(x)
+
+    def number(self, k):
+        return self.fn.convert("sitofp", k, "double")
+
+    def nearest(self, k):
+        """The one neighbour of output k."""
+        fn = self.fn
+        # rounded down as a float32, whatever it was computed in
+        half = 0.5 if self.kind == "nearest_exact" else 0.0
+        place = self.single((self.number(k) + half) * self.step)
+        return fn.min(fn.convert("fptosi", fn.intrinsic("floor", place), I64), self.last)
+
+    def linear(self, k):
+        """(first neighbour, its weight, is there a second?, its weight)."""
+        fn, step = self.fn, self.step
+        one, zero = (fn.value(x, "double") for x in (1.0, 0.0))
+        place = step * self.number(k) if self.aligned else step * (self.number(k) + 0.5) - 0.5
+        place = fn.max(self.rounded(place), zero)
+        low = fn.min(fn.convert("fptosi", place, I64), self.last)
+        part = fn.min(fn.max(self.rounded(place - self.number(low)), zero), one)
+        rest = self.rounded(one - part)
+        inside = low < self.last
+        return low, fn.select(inside, rest, rest + part), inside, part
+
+
+def build_rows(code, taps, way, ragged, regular=None):
     """Resample planes of rows: (out, input, scratch).
 
     taps: columns per output, or 0 if only run time tells; way: near, far (register permutations)
-    or gather; ragged: some outputs have fewer taps, marked by zero weights.
+    or gather; ragged: some outputs have fewer taps, marked by zero weights. regular: (kind,
+    aligned, exact) of rows that need no table; the bits of their step stand in its place.
     """
     r = _Resampling(code)
     kernel, fn = r.kernel, r.fn
@@ -120,41 +164,69 @@ def build_rows(code, taps, way, ragged):
     count = taps or words.count
     buffer = fn.gep(scratch, kernel.chunk * room, r.scalar)
     first = kernel.chunk * per_chunk
-    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
-        y, rest = row % height, row / height
-        z, plane = rest % depth, rest / depth
+    end = fn.min(first + per_chunk, rows)
+    with _rows(fn, first, end, height, depth) as (row, y, z, plane):
         d_low, d_high = r.taps(deep[0], z)
-        h_low, h_high = r.taps(high[0], y)
         d_index, d_weight = r.tap(*deep[1:], d_low)
         source = fn.gep(x, plane * step, r.memory)
         base = fn.gep(source, d_index * in_height * in_width, r.memory)
-        n = h_high - h_low
-        single = (d_high - d_low) == 1
-        straight = single & (n >= 1) & (n <= STRAIGHT)
-        for k in range(1, STRAIGHT + 1):
-            with fn.when(single & (n == k)):
-                _sum_rows(r, buffer, base, high, h_low, k, d_weight, in_width)
-        with fn.when(~straight):
-            _gather_rows(
-                r,
-                buffer,
-                source,
-                deep,
-                (d_low, d_high),
-                high,
-                (h_low, h_high),
-                (in_height, in_width),
-            )
+        line = r, buffer, base, d_weight, in_width
+        if regular:
+            pace = fn.convert("bitcast", words.high_pointers, "double")
+            _regular_rows(line, Regular(fn, *regular, pace, in_height - 1), y)
+        else:
+            h_range = r.taps(high[0], y)
+            n, single = h_range[1] - h_range[0], (d_high - d_low) == 1
+            straight = single & (n >= 1) & (n <= STRAIGHT)
+            for k in range(1, STRAIGHT + 1):
+                with fn.when(single & (n == k)):
+                    _sum_rows(*line, [r.tap(*high[1:], h_range[0] + j) for j in range(k)])
+            with fn.when(~straight):
+                sizes = in_height, in_width
+                _gather_rows(r, buffer, source, deep, (d_low, d_high), high, h_range, sizes)
         _read_columns(
             r, fn.gep(out, row * width, r.memory), buffer, width, wide, count, way, ragged
         )
     return kernel.text()
 
 
-def _sum_rows(r, buffer, base, high, h_low, count, d_weight, in_width):
-    """buffer = the sum of a few weighted input rows."""
+@contextmanager
+def _rows(fn, first, end, height, depth):
+    """(row, its place in a picture, the picture's in a volume, the volume's): counted, since to
+    divide for every row takes as long as to fill a short one.
+    """
+    rest = first / height
+    y, z, plane = (fn.var(value) for value in (first % height, rest % depth, rest / depth))
+    with fn.loop(first, end) as row:
+        yield row, y.get(), z.get(), plane.get()
+        y.set(y.get() + 1)
+        with fn.when(y.get() == height):
+            y.set(fn.value(0, I64))
+            z.set(z.get() + 1)
+            with fn.when(z.get() == depth):
+                z.set(fn.value(0, I64))
+                plane.set(plane.get() + 1)
+
+
+def _regular_rows(line, places, y):
+    """The neighbours of row y, summed."""
+    r, fn = line[0], line[0].fn
+
+    def narrow(weight):
+        return fn.convert("fptrunc", weight, r.scalar)
+
+    if places.kind != "linear":
+        _sum_rows(*line, [(places.nearest(y), fn.value(1.0, r.scalar))])
+        return
+    low, first, inside, second = places.linear(y)
+    one = low, narrow(first)
+    two = low + 1, narrow(second)
+    fn.if_else(inside, lambda: _sum_rows(*line, [one, two]), lambda: _sum_rows(*line, [one]))
+
+
+def _sum_rows(r, buffer, base, d_weight, in_width, taps):
+    """buffer = the sum of a few weighted input rows; taps: (row, weight)."""
     fn, w = r.fn, r.width
-    taps = [r.tap(*high[1:], h_low + k) for k in range(count)]
     lines = [(fn.gep(base, i * in_width, r.memory), fn.splat(v * d_weight, w)) for i, v in taps]
 
     def step(column, group, mask):
@@ -251,9 +323,8 @@ def build_pixels(code):
     _, rows, per_chunk, depth, height, width, _, in_height, in_width, step, channels, *_ = words
     deep, high, wide = r.tables(words)
     first = kernel.chunk * per_chunk
-    with fn.loop(first, fn.min(first + per_chunk, rows)) as row:
-        y, rest = row % height, row / height
-        z, image = rest % depth, rest / depth
+    end = fn.min(first + per_chunk, rows)
+    with _rows(fn, first, end, height, depth) as (row, y, z, image):
         source = fn.gep(x, image * step, r.memory)
         d_range, h_range = r.taps(deep[0], z), r.taps(high[0], y)
         with fn.loop(0, width) as column:

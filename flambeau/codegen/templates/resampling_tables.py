@@ -9,7 +9,7 @@ so that pictures of any size can have tables of their own.
 
 from flambeau.codegen import descriptions_images as descriptions
 from flambeau.codegen.loops import I32, I64
-from flambeau.codegen.templates.resampling import compute_type, lanes, reach
+from flambeau.codegen.templates.resampling import Regular, compute_type, lanes, reach
 from flambeau.codegen.templates.sorting import Kernel
 
 
@@ -42,46 +42,26 @@ class _Table:
 
 
 def build_regular(kind, aligned, exact, wide):
-    """Neighbours of places at equal distances: (pointers, indices, weights, step).
-
-    kind: nearest, nearest_exact or linear. Positions are rounded to float32 unless they are exact,
-    as in PyTorch, because the neighbour of a tie and the weights of large images depend on it.
-    """
+    """Neighbours of places at equal distances (Regular): (pointers, indices, weights, step)."""
     kernel = Kernel("pppf")
     fn, (*places, step) = kernel.fn, kernel.arguments
     _, size, wanted = kernel.described(descriptions.Regular)
-    table, last = _Table(fn, places, wide), size - 1
-    one, zero = (fn.value(x, "double") for x in (1.0, 0.0))
+    table = _Table(fn, places, wide)
+    regular = Regular(fn, kind, aligned, exact, step, size - 1)
     at = fn.var(fn.value(0, I64))
-
-    def single(x):
-        return fn.convert("fpext", fn.convert("fptrunc", x, "float"), "double")
-
-    def rounded(x):
-        return x if exact else single(x)
-
-    def number(k):
-        return fn.convert("sitofp", k, "double")
 
     def put(index, weight):
         table.put(at.get(), index, weight)
         at.set(at.get() + 1)
 
-    def nearest(k):
-        # rounded down as a float32, whatever it was computed in
-        place = single((number(k) + (0.5 if kind == "nearest_exact" else 0.0)) * step)
-        put(fn.min(fn.convert("fptosi", fn.intrinsic("floor", place), I64), last), one)
-
     def linear(k):
-        place = step * number(k) if aligned else step * (number(k) + 0.5) - 0.5
-        place = fn.max(rounded(place), zero)
-        low = fn.min(fn.convert("fptosi", place, I64), last)
-        part = fn.min(fn.max(rounded(place - number(low)), zero), one)
-        rest = rounded(one - part)
-        inside = low < last
-        put(low, fn.select(inside, rest, rest + part))
+        low, first, inside, second = regular.linear(k)
+        put(low, first)
         with fn.when(inside):
-            put(low + 1, part)
+            put(low + 1, second)
+
+    def nearest(k):
+        put(regular.nearest(k), fn.value(1.0, "double"))
 
     with fn.loop(0, wanted) as k:
         table.begin(k, at.get())

@@ -57,13 +57,17 @@ def matrices(fn, kind, added):
 
 
 class Square(NamedTuple):
-    """rows x 32 sums; `vectors` is always 2."""
+    """rows x 32 sums; `vectors` is always 2.
+
+    a: "packed", or "strided" for whole sixteens of rows and whole steps of k, side by side.
+    """
 
     code: str
     rows: int
     vectors: int = 2
+    a: str = "packed"
 
-    a, b, paired, grain = "packed", "packed", True, STEP  # type: ignore[misc]
+    b, paired, grain = "packed", True, STEP  # type: ignore[misc]
     parts, type, width, columns = Tile.parts, Tile.type, Tile.width, Tile.columns  # type: ignore[misc]
     item, sum_item, packed_item = Tile.item, Tile.sum_item, Tile.packed_item  # type: ignore[misc]
 
@@ -74,16 +78,19 @@ class Square(NamedTuple):
         sums = [(i, j) for i in range(down) for j in range(across)]
         for i, j in sums:
             registers.clear(SUMS + 2 * i + j)
+        row, on = fn.value(LINE, I64), fn.value(self.rows * LINE, I64)  # to the next row, and step
+        if self.a == "strided":
+            row, on = o.a_row, fn.value(LINE, I64)
 
         def step(cursors):
             a, b = cursors
             for j in range(across):
                 registers.load(COLUMNS + j, fn.gep(b, j * LINE, I8), across * LINE)
             for i in range(down):
-                registers.load(ROWS + i, fn.gep(a, i * SIDE * LINE, I8), LINE)
+                registers.load(ROWS + i, fn.gep(a, row * (i * SIDE), I8), row)
                 for j in range(across):
                     registers.multiply(SUMS + 2 * i + j, ROWS + i, COLUMNS + j)
-            return [fn.gep(a, self.rows * LINE, I8), fn.gep(b, SIDE * across * LINE, I8)]
+            return [fn.gep(a, on, I8), fn.gep(b, SIDE * across * LINE, I8)]
 
         fn.carry((o.depth + (STEP - 1)) / STEP, [o.a, o.b], step)
         held = fn.alloca(I32, down * SIDE * across * SIDE)
@@ -212,12 +219,12 @@ class _Rows:
     def copied(self):
         """k lies side by side."""
         fn = self.fn
-        with fn.loop(0, self.count) as row:
-            line = fn.gep(self.source, row * self.row_step, I8)
-            with fn.loop(0, self.steps) as step:
-                mask = prefix_mask(fn, STEP, self.left(step))
-                words = load_pairs(fn, fn.gep(line, step * LINE, I8), SIDE, mask)
-                fn.store(words, self.place(step, row), 4)
+        with fn.loop(0, self.steps) as step:
+            mask = prefix_mask(fn, STEP, self.left(step))
+            first = fn.gep(self.source, step * LINE, I8)
+            with fn.loop(0, self.count) as row:
+                place = fn.gep(first, row * self.row_step, I8)
+                fn.store(load_pairs(fn, place, SIDE, mask), self.place(step, row), 4)
 
     def turned(self):
         """Rows lie side by side: squares of 16 rows by 16 pairs are turned around in registers."""

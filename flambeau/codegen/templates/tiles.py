@@ -120,7 +120,7 @@ def registers():
     return 32 if current().vector_bytes == 64 or "aarch64" in current().triple else 16
 
 
-IN_FLIGHT = 12  # multiplications that depend on nothing: 8 to 10 are begun before the first ends
+IN_FLIGHT = 16  # rows of one vector: 8 to 10 multiplications are begun before the first ends
 
 
 def tallest(code, vectors=2):

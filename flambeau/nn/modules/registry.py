@@ -74,6 +74,9 @@ class _Held:
             raise AttributeError(self.name) from None
 
 
+_PLAIN = frozenset((bool, int, float, str, tuple, type(None)))  # of attributes
+
+
 class Registry:
     """Registration and attributes."""
 
@@ -252,7 +255,8 @@ class Registry:
     def __setattr__(self, name: str, value: Any) -> None:
         fields = self.__dict__
         parameters = fields.get("_parameters")
-        if isinstance(value, Parameter):
+        other = type(value) not in _PLAIN  # whether it is a parameter takes longer to find out
+        if other and isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             self._forget(
@@ -269,7 +273,7 @@ class Registry:
             self.register_parameter(name, value)
             return
         modules = fields.get("_modules")
-        if isinstance(value, Registry):
+        if other and isinstance(value, Registry):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(
@@ -287,7 +291,7 @@ class Registry:
             modules[name] = _hooked(module_hooks, self, name, value)
             return
         buffers = fields.get("_buffers")
-        if isinstance(value, Buffer) or (buffers is not None and name in buffers):
+        if (other and isinstance(value, Buffer)) or (buffers is not None and name in buffers):
             self._set_buffer(name, value, buffers)
             return
         object.__setattr__(self, name, value)

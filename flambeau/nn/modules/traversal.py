@@ -15,9 +15,12 @@ from flambeau.nn.parameter import Parameter, forget_gradients, is_lazy
 from flambeau.utils.swapping import swap_tensors
 
 
-def _items(place):
-    """What gives the members that a module keeps in one place."""
-    return lambda module: getattr(module, place).items()
+def _parameters_of(module):
+    return module._parameters.items()
+
+
+def _buffers_of(module):
+    return module._buffers.items()
 
 
 def _convert_anew(parameters, param, fn):
@@ -60,15 +63,15 @@ class Traversal:
         places: Any = ((prefix, self),)
         if recurse:
             places = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        done = set() if remove_duplicate else None
+        done: set = set()
         for path, module in places:
             start = path + "." if path else ""
             for name, member in get_members_fn(module):
-                if member is None or (done is not None and member in done):
+                if member is None or member in done:
                     continue
-                yield start + name, member
-                if done is not None:
+                if remove_duplicate:
                     done.add(member)
+                yield start + name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters, each once."""
@@ -78,7 +81,7 @@ class Traversal:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """All parameters with their paths."""
-        return self._named_members(_items("_parameters"), prefix, recurse, remove_duplicate)
+        return self._named_members(_parameters_of, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """All buffers, each once."""
@@ -88,7 +91,7 @@ class Traversal:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """All buffers with their paths."""
-        return self._named_members(_items("_buffers"), prefix, recurse, remove_duplicate)
+        return self._named_members(_buffers_of, prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Any]:
         """The modules right below this one, each once."""
@@ -96,7 +99,11 @@ class Traversal:
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """The modules right below this one, with their names."""
-        return self._named_members(_items("_modules"), recurse=False)
+        done = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in done:
+                done.add(module)
+                yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
         """This module and all below it."""
@@ -113,10 +120,12 @@ class Traversal:
         yield prefix, self
         if remove_duplicate:
             memo.add(self)
+        if not self._modules:
+            return
         start = prefix + "." if prefix else ""
-        below = [(start + n, child) for n, child in self._modules.items() if child is not None]
-        for path, child in below:
-            yield from child.named_modules(memo, path, remove_duplicate)
+        for name, child in list(self._modules.items()):  # a program may change them meanwhile
+            if child is not None:
+                yield from child.named_modules(memo, start + name, remove_duplicate)
 
     def apply(self, fn: Callable[[Any], None]) -> Any:
         """fn(module) for every module, from the leaves up."""
