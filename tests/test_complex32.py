@@ -156,6 +156,7 @@ def test_saved_and_loaded():
 
 
 @pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")  # PyTorch, once
 def test_files_go_both_ways():
     oracle = pytest.importorskip("torch")
     theirs = oracle.view_as_complex(oracle.from_numpy(A.copy()))

@@ -74,6 +74,8 @@ class GpuTape:
         self.launch = tape.replay
         self.places = Places(recording.ARENA.native("places"), tape.bases)
         self.graphs = ByAddresses()
+        self.read: Any = None  # what was wanted when it was last read, and its words
+        self.words: tuple = ()
         self.held: dict = {}  # base -> how often its memory was not to be had again
         self.still: dict = {}  # base -> memory of the tape that stands for it
         self.room = _staged_bytes(tape)
@@ -82,7 +84,12 @@ class GpuTape:
         """New memory for a base; where it was before, if nobody else has that."""
         wanted = self.graphs.wanted
         if wanted is not None:
-            if handed_out_next(layout.pool, cpu.words_of(wanted[0])[base]):
+            if wanted is not self.read:
+                self.read, self.words = wanted, cpu.words_of(wanted[0])
+            pool, address = layout.pool, self.words[base]
+            if pool and pool[-1] == address:
+                return empty_like_layout(layout)
+            if handed_out_next(pool, address):
                 self.held.pop(base, None)
             else:
                 self._is_held(base, layout)

@@ -20,7 +20,7 @@ from flambeau.runtime import cufft
 
 TOGETHER = 3  # dimensions of one plan
 FEW = 4  # calls that are no worse than copies
-LARGE = 1 << 21  # elements of a transform beside which a call costs little
+LARGE = 1 << 18  # elements of a transform beside which a call costs little
 
 
 class Transforms:

@@ -140,13 +140,14 @@ class Decompositions:
         """L of L Lᴴ (or U of Uᴴ U), with columns side by side."""
         *batch, n, _ = A.shape
         count, list = prod(batch), None
-        # transposed rows are columns; the other triangle is zero from the beginning
-        t = function("tril" if upper else "triu")(turned(A))
+        # transposed rows are columns; the other triangle is zero from the beginning. Of upper
+        # triangles the library makes the transposed factor: asked for those of a batch, it would
+        # leave something in the lower ones.
+        t = function("triu")(A if upper else turned(A))
         if 1 < count > n * n >> 16:
             list = self._pointers(t, count, n * n)
-        part = UPPER if upper else LOWER
-        self._call("potrf", t, part, n, count, pointer(t), pointer(info), _at(list))
-        return turned(t)
+        self._call("potrf", t, LOWER, n, count, pointer(t), pointer(info), _at(list))
+        return columns_of(t) if upper else turned(t)
 
     # -- reflectors --------------------------------------------------------------------------------
     def geqrf(self, t, tau):
@@ -182,7 +183,7 @@ class Decompositions:
     def _by_rotations(self, A, full, vectors):
         *batch, m, n = A.shape
         count, k, dtype, device = prod(batch), min(m, n), A.dtype, A.device
-        together = count > 1 and max(m, n) <= ROTATED
+        together = max(m, n) <= ROTATED
         square = full or together
         work, info = columns_of(A), _infos(batch, device)
         S = empty_tensor(Size((*batch, k)), dtype.to_real(), device)

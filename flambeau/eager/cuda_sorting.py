@@ -14,7 +14,7 @@ from flambeau.runtime.cpu import packed
 
 RANKED = 64  # elements of rows whose elements are sent to their rank
 # facts of codegen/gpu/radix.py
-THREADS, DIGITS, TILE = 256, 256, 4096
+THREADS, DIGITS, TILE, RING = 256, 256, 4096, 3
 ITEMS = (2, 4, 8, 16)  # of a thread, for rows that fit into a tile
 PART, GROUPS = 1 << 14, 2048  # elements of a row that are selected from at once, and by how many
 FEW = 32  # rows that do not keep a GPU busy, a group of threads each
@@ -111,7 +111,7 @@ class Sorts:
             keys, others = whole * size, 0
         memory = empty_like_layout(vector_layout(keys + others, d.uint8, device))
         idle = rows * passes
-        cleared = counted + idle + passes + passes * rows * tiles * DIGITS
+        cleared = counted + idle + passes + min(passes, RING) * rows * tiles * DIGITS
         table = filled(vector_layout(cleared, d.int32, device), 0)
         counts, buffer = address(table), address(memory)
         flags = counts + 4 * counted

@@ -204,15 +204,9 @@ def _largest(layout, dim):
     return LARGEST if max(_others(layout, dim), default=1) >= 8 else LONELY_LARGEST
 
 
-def _refuse_half(layout):
-    if layout.dtype is d.complex32:
-        raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
-
-
 def _plan_real(key):
     """The way of real lines or half spectra; None where they become complex lines first."""
     kind, layout, out, dim, n = key
-    _refuse_half(layout)
     if not (has_work(layout) and has_work(out)):
         return _nothing
     if factors(n, _largest(layout, dim)) is None or _is_lonely(layout, dim, n):
@@ -225,7 +219,6 @@ def _plan_real(key):
 def _plan_complex(key):
     """The way of complex lines."""
     layout, out, dim, forward = key
-    _refuse_half(layout)
     if not has_work(out):
         return _nothing
     n, where = layout.sizes[dim], (layout.device, layout.dtype)
@@ -335,7 +328,6 @@ def _new(input, shape, dtype):
     return empty_tensor(Size(shape), dtype, input.device)
 
 
-@launches("fft_c2c")
 def fft_c2c(input, dims, scale, forward):
     """Transforms along several dimensions, the last first."""
     found = _on_gpu("c2c", input, dims, scale, forward)
@@ -355,7 +347,18 @@ def _on_gpu(kind, input, *facts):
     return None if own is None else getattr(own, kind)(input, *facts)
 
 
-@launches("fft_r2c")
+def _widely(function, wide, narrow):
+    """Let a launcher compute half types in single precision, and round once."""
+
+    def launcher(input, *facts):
+        if input.dtype not in wide:
+            return function(input, *facts)
+        with no_grad():
+            return function(input.detach().to(wide[input.dtype]), *facts).to(narrow)
+
+    return launcher
+
+
 def fft_r2c(input, dims, scale, onesided):
     """Along the last of dims first, where numbers are real, then along the others."""
     found = _on_gpu("r2c", input, dims, scale, onesided)
@@ -415,7 +418,6 @@ def _conj(a):
 MIRRORS = Plans(_plan_mirror, by_default=False)
 
 
-@launches("fft_c2r")
 def fft_c2r(input, dims, scale, n):
     """Along the last of dims last: only then numbers are real."""
     found = _on_gpu("c2r", input, dims, scale, n)
@@ -446,3 +448,9 @@ def _to_real(input, dim, scale, n):
             transform(whole, result, dim, False, scale)
             return _copied(result.real)
     return out
+
+
+_WIDE = {d.float16: d.float32, d.complex32: d.complex64}
+launches("fft_c2c")(_widely(fft_c2c, _WIDE, d.complex32))
+launches("fft_r2c")(_widely(fft_r2c, _WIDE, d.complex32))
+launches("fft_c2r")(_widely(fft_c2r, _WIDE, d.float16))

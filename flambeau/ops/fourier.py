@@ -10,7 +10,9 @@ from flambeau import _dtype as d
 from flambeau._layout import wrap_dim
 from flambeau.ops.table import Ints, composite, public, template
 
-_COMPLEX = {d.float32: d.complex64, d.float64: d.complex128}
+_COMPLEX = {d.float16: d.complex32, d.float32: d.complex64, d.float64: d.complex128}
+_HALF = d.float16, d.bfloat16, d.complex32
+_ON_GPUS = d.float16, d.complex32  # which GPUs transform
 
 
 def _inner(like, dim, n, factor):
@@ -67,7 +69,9 @@ def _floating(input, name, real=False):
         _check_real(input, name)
     if input.dtype.category < d.FLOATING:
         input = input.to(d.default_dtype())
-    if input.dtype in (d.float16, d.bfloat16):
+    if input.dtype in _HALF and not (input.device.type == "cuda" and input.dtype in _ON_GPUS):
+        if input.dtype is d.complex32:
+            raise RuntimeError("MKL FFT doesn't support tensors of type: Half")
         raise RuntimeError(f"Unsupported dtype {input.dtype.scalar_name}")
     return input
 
@@ -151,7 +155,7 @@ def _axes(input, s, dim):
 
 def _full(input, n, dim, norm, forward, name):
     is_complex = input.dtype.is_complex
-    if not is_complex:
+    if not is_complex or input.dtype is d.complex32:
         input = _floating(input, name)
     given, (dim, n) = n, _line(input, n, dim)
     if given is not None:

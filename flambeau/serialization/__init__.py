@@ -132,13 +132,17 @@ def save(
     pickled, storages, _ = _dumps(obj, pickle_protocol, pickle_module)
     with _files.opened_for_writing(f) as file:
         archive = _ArchiveWriter(file, _root_name(f), _settings.compute_crc32)
-        archive.add("data.pkl", pickled)
-        archive.add(".format_version", b"1")
-        archive.add(".storage_alignment", b"64")
-        if not _disable_byteorder_record:
-            archive.add("byteorder", _sys.byteorder.encode())
-        archive.add_all([(f"data/{key}", _bytes_of(s)) for key, s in enumerate(storages)])
-        archive.add("version", b"3\n")
+        order = [] if _disable_byteorder_record else [("byteorder", _sys.byteorder.encode())]
+        archive.add_all(
+            [
+                ("data.pkl", memoryview(pickled)),
+                (".format_version", b"1"),
+                (".storage_alignment", b"64"),
+                *order,
+                *[(f"data/{key}", _bytes_of(s)) for key, s in enumerate(storages)],
+                ("version", b"3\n"),
+            ]
+        )
         archive.close()
 
 

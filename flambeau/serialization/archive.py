@@ -34,6 +34,10 @@ _CORRUPT = (
 )
 
 
+_LOCAL, _CENTRAL = struct.Struct("<IHHHHHIIIHH"), struct.Struct("<IHHHHHHIIIHHHHHII")
+_PADDING = struct.Struct("<2sH")
+
+
 def corrupt(what):
     return RuntimeError(_CORRUPT.format(what))
 
@@ -60,14 +64,11 @@ class ArchiveWriter:
         """The local header of a record that begins at `start`, up to where its bytes begin."""
         large = struct.pack("<HHQQ", 1, 16, size, size) if size >= LARGE else b""
         padding = self._first(encoded, size, start) - (start + 30 + len(encoded) + len(large) + 4)
-        extra = large + struct.pack("<2sH", b"FB", padding) + b"Z" * padding
+        extra = large + _PADDING.pack(b"FB", padding) + b"Z" * padding
         small = FULL32 if large else size
-        head = struct.pack(
-            "<IHHHHHIIIHH",
-            *(LOCAL, 45 if large else 0, UTF8, 0, 0, 0, checksum, small, small),
-            *(len(encoded), len(extra)),
-        )
-        return head + encoded + extra
+        version = 45 if large else 0
+        facts = version, UTF8, 0, 0, 0, checksum, small, small, len(encoded), len(extra)
+        return _LOCAL.pack(LOCAL, *facts) + encoded + extra
 
     def _note(self, encoded, size, checksum, start):
         self.directory.append((encoded, size, checksum, start))
@@ -146,12 +147,9 @@ class ArchiveWriter:
             struct.pack(f"<HH{len(numbers)}Q", 1, 8 * len(numbers), *numbers) if numbers else b""
         )
         small = _in_32_bits(size)
-        head = struct.pack(
-            "<IHHHHHHIIIHHHHHII",
-            *(CENTRAL, 0, 45 if numbers else 0, UTF8, 0, 0, 0, checksum, small, small),
-            *(len(encoded), len(extra), 0, 0, 0, 0, _in_32_bits(start)),
-        )
-        return head + encoded + extra
+        version, name, more = 45 if numbers else 0, len(encoded), len(extra)
+        facts = 0, version, UTF8, 0, 0, 0, checksum, small, small, name, more, 0, 0, 0, 0
+        return _CENTRAL.pack(CENTRAL, *facts, _in_32_bits(start)) + encoded + extra
 
     def close(self):
         names = zlib.crc32(b"".join(entry[0] for entry in self.directory))

@@ -167,6 +167,26 @@ def test_spectrograms(library):
     compare(back, drawn(2, 200), 1e-5)
 
 
+def test_half_types(library):
+    t = drawn(4, 12).to("cuda").half()
+    for name in ("fft", "rfft", "fft2", "rfft2", "ihfft"):
+        found, wanted = getattr(fft, name)(t), getattr(fft, name)(t.cpu().float())
+        assert found.dtype is flambeau.complex32
+        close(wanted, found.to(flambeau.complex64), 1e-3)
+    half = fft.rfft(t)
+    assert fft.irfft(half).dtype is flambeau.float16
+    close(t.cpu().float(), fft.irfft(half, n=12).float(), 2e-3)
+    close(fft.fft(half.to(flambeau.complex64).cpu()), fft.fft(half).to(flambeau.complex64), 2e-3)
+    t.requires_grad_()
+    fft.rfft(t).abs().sum().backward()
+    assert t.grad.dtype is flambeau.float16
+    for dtype in (flambeau.float16, flambeau.bfloat16, flambeau.complex32):
+        with pytest.raises(RuntimeError, match=r"Unsupported dtype|doesn't support tensors"):
+            fft.fft(flambeau.zeros(4, dtype=dtype))
+    with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
+        fft.fft(flambeau.zeros(4, dtype=flambeau.bfloat16, device="cuda"))
+
+
 def test_second_derivatives(library):
     t = drawn(3, 4, dtype="float64").to("cuda").requires_grad_()
     assert flambeau.autograd.gradgradcheck(lambda x: fft.rfft2(x).abs().square(), (t,))

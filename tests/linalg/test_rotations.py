@@ -84,7 +84,7 @@ def test_equal_eigenvalues_and_diagonal_matrices():
 def test_infinities_are_left_to_the_usual_way():
     a = stack((4, 3, 3), torch.float64)
     a[2, 1, 0] = float("inf")
-    assert torch.linalg.eigvalsh(a).isnan().all()
+    assert torch.linalg.eigvalsh(a)[2].isnan().all()
     a[2, 1, 0] = float("nan")
     with pytest.raises(torch.linalg.LinAlgError, match="contained non-finite values"):
         torch.linalg.svdvals(a)

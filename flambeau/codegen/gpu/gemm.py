@@ -42,6 +42,8 @@ def build(code, scaled, addends, activation, batch):
 
 
 class _Gemm:
+    resident: int | None = None
+
     def __init__(self, code, epilogue, batch):
         self.code, self.epilogue, self.batch = code, epilogue, batch
         self.parts = 2 if code[0] == "c" else 1
@@ -50,7 +52,8 @@ class _Gemm:
         self.module = Module()
         count = len(epilogue.addends)
         words = WORDS + batch * (4 + count) + 2 * count
-        self.kernel = Kernel(self.module, "pppppi" + epilogue.kinds(code), THREADS, words=words)
+        kinds = "pppppi" + epilogue.kinds(code)
+        self.kernel = Kernel(self.module, kinds, THREADS, words=words, resident=self.resident)
         self.fn = self.kernel.fn
 
     def describe(self):

@@ -23,6 +23,7 @@ DIGITS = 256
 BITS = 8
 KNOWN, SUMMED = 1 << 30, 2 << 30  # marks of published counts: of a tile, of all up to it
 WARPS = THREADS // WARP
+RING = 3  # passes whose counts have a place; each clears that of the next
 RESIDENT = 2  # groups on a multiprocessor; for more, too many registers would be kept in memory
 
 
@@ -323,6 +324,7 @@ class _Pass(_Sorting):
             fn.store(unsigned(fn, mine), self.ticket)
         number = fn.load(self.ticket, I64)
         row = divided(fn, number, d.tiles)
+        self.clear_next(row, number - row * d.tiles)
         self.find_turn(row)
         with fn.when(self.runs.get()):
             self.sort_tile(row, number - row * d.tiles)
@@ -378,10 +380,18 @@ class _Pass(_Sorting):
             fn.store(first + before - tile.own.get(thread), fn.gep(self.base, thread, I32))
         self.send(start, start + base, base, count)
 
-    def slot(self, row, number, digit):
+    def slot(self, row, number, digit, turn=0):
+        """Where a tile publishes a digit's count: of this pass, or of a later one."""
         d = self.d
-        place = ((d.turn * d.rows + row) * d.tiles + number) * DIGITS + digit
+        turn = (d.turn + turn) % self.fn.min(d.passes, RING)
+        place = ((turn * d.rows + row) * d.tiles + number) * DIGITS + digit
         return self.fn.gep(self.published, place, I32)
+
+    def clear_next(self, row, number):
+        """What the next pass publishes lies where an earlier one published."""
+        fn = self.fn
+        with self.kernel.threads(last=True) as thread, fn.when(self.d.passes > RING):
+            fn.store(fn.value(0, I32), self.slot(row, number, thread, 1))
 
     def load_keys(self, base, count):
         fn, tile = self.fn, self.tile

@@ -29,7 +29,7 @@ from flambeau.codegen.loops import (
     width_of,
 )
 from flambeau.codegen.templates import slots, tiles
-from flambeau.codegen.templates.tails import deliver
+from flambeau.codegen.templates.tails import deliver, expect_delivery
 
 PLACE = {name: k for k, name in enumerate(Convolution._fields)}
 PHASE = ConvolutionPhase._fields
@@ -89,13 +89,18 @@ class Patches:
 
     def put(self, fn, block, value, place, mask):
         """Store results, as they lie in memory; block: the arguments of the kernel."""
-
-        def given():
-            first = len(self.kinds) - len(self.tail.kinds)
-            places = [(1, "p"), *enumerate(self.tail.kinds, first)]
-            return [argument_word(fn, block, k, kind) for k, kind in places]
-
+        given = lambda: self._given(fn, block)
         deliver(self.tail, fn, value, place, mask, self.code, given)
+
+    def expect_put(self, fn, block, place, lines):
+        """Ask for the memory that results at a place will be put to, and for what follows reads."""
+        given = lambda: self._given(fn, block)
+        expect_delivery(self.tail, fn, place, lines, self.code, given)
+
+    def _given(self, fn, block):
+        first = len(self.kinds) - len(self.tail.kinds)
+        places = [(1, "p"), *enumerate(self.tail.kinds, first)]
+        return [argument_word(fn, block, k, kind) for k, kind in places]
 
     def word(self, name, fn=None, description=None):
         fn = fn or self.fn

@@ -19,17 +19,10 @@ from flambeau.codegen.loops import I1, I64, PTR, Module, V, vector
 from flambeau.codegen.templates import tiles
 from flambeau.codegen.templates.conv_patches import Patches
 from flambeau.codegen.templates.conv_tiles import Grid, strip_rows
+from flambeau.codegen.templates.tails import LINE, expect
 
 RUN = "pos length base h w y_base rows columns".split()
-LINE = 64  # bytes of a line of the cache
 AHEAD = 6  # channels: planes of an image lie too far apart for what the processor foresees
-
-
-def expect(fn, pointer, count, to_write=False):
-    """Ask for lines of memory that will be needed soon."""
-    facts = [fn.value(k, "i32") for k in (int(to_write), 3, 1)]
-    for k in range(count):
-        fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, "i8"), *facts)
 
 
 def spread_patch(d):
@@ -295,7 +288,7 @@ class Winograd(Squares):
                     b = fn.splat(b, w)
                     for i in range(2):
                         soon = fn.gep(there, (m + AHEAD) * y_m + y_h * i, "i8")
-                        expect(fn, soon, 2 * w * self.item // LINE, to_write=True)
+                        self.expect_put(fn, block, soon, 2 * w * self.item // LINE)
                     line = fn.gep(here, m * pitch, "i8")
                     planes = [
                         fn.load(fn.gep(line, plane * f, "i8"), self.vector) for f in range(16)

@@ -140,7 +140,6 @@ def build_lanes(code, n, purpose):
         lanes = _Lanes(fn, x, n, first, mask)
         a = [[lanes.load(left, row * i + column * j, stride) for j in range(n)] for i in range(n)]
         places, codes = lanes.factor(a)
-        kernel.fail(fn.any((codes != 0) & mask))
         for i in range(n):
             for j in range(n):
                 lanes.store(a[i][j], lu, j * n + i, n * n)
@@ -167,7 +166,7 @@ def build_whole(code, purpose):
     """Matrices of any size, one by one."""
     kernel, fn, x, (left, right, lu, pivots, info, out, dets), facts = _start(code)
     count, per_chunk, n, columns, row, column, stride, b_row, b_column, b_stride = facts
-    failed, odd = fn.var(V(fn, I1, "false")), fn.var(V(fn, I1, "false"))
+    odd = fn.var(V(fn, I1, "false"))
     with _matrices(kernel, count, per_chunk) as number:
         a = x.at(lu, number * n * n)
         own_pivots = fn.gep(pivots, number * n, I32)
@@ -180,7 +179,6 @@ def build_whole(code, purpose):
 
         def zero(k):
             _first_failure(fn, info, number, k + 1)
-            failed.set(True)
 
         eliminate(fn, x, a, n, n, n, fn.value(0, I64), own_pivots, zero, swapped)
         if purpose == "det":
@@ -194,7 +192,6 @@ def build_whole(code, purpose):
             _swap(fn, x, b, own_pivots, n, columns)
             with fn.loop(0, columns) as j:
                 _substitute(fn, x, a, x.at(b, j * n), n)
-    kernel.fail(failed.get())
     return kernel.text()
 
 

@@ -37,6 +37,37 @@ class Tail:
         return "p" * (len(self.outputs) + len(self.inputs)) + self.scalars
 
 
+LINE = 64  # bytes of a line of the cache
+
+
+def expect(fn: Any, pointer: Any, count: int, to_write: bool = False) -> None:
+    """Ask for lines of memory that will be needed soon."""
+    facts = [fn.value(k, "i32") for k in (int(to_write), 3, 1)]
+    for k in range(count):
+        fn.call("llvm.prefetch.p0", "void", fn.gep(pointer, k * LINE, "i8"), *facts)
+
+
+def expect_delivery(
+    tail: Tail | None, fn: Any, place: Any, lines: int, code: str, given: Any
+) -> None:
+    """Ask for what `deliver` will read and write at a place."""
+    if tail is None or tail.is_stored:
+        expect(fn, place, lines, to_write=True)
+    if tail is None:
+        return
+    origin, *rest = given()
+    for k, (base, dtype) in enumerate(zip(rest, (*tail.outputs, *tail.inputs))):
+        expect(fn, _at(fn, place, origin, base, code, dtype), lines, k < len(tail.outputs))
+
+
+def _at(fn, place, origin, base, code, dtype):
+    """Where an operand has the element that lies at a place of the result."""
+    offset = fn.convert("ptrtoint", place, I64) - fn.convert("ptrtoint", origin, I64)
+    item, size = bytes_of(MEMORY_TYPE[code]), bytes_of(MEMORY_TYPE[dtype])
+    by = offset * (size // item) if size >= item else offset / (item // size)
+    return fn.gep(base, by, "i8")
+
+
 def deliver(
     tail: Tail | None, fn: Any, value: Any, place: Any, mask: Any, code: str, given: Any
 ) -> None:
@@ -50,15 +81,11 @@ def deliver(
         return
     origin, *rest = given()
     width = width_of(value.type)
-    offset = fn.convert("ptrtoint", place, I64) - fn.convert("ptrtoint", origin, I64)
-    item, count = bytes_of(MEMORY_TYPE[code]), len(tail.outputs)
+    count, values = len(tail.outputs), [value]
 
     def at(base, dtype):
-        size = bytes_of(MEMORY_TYPE[dtype])
-        by = offset * (size // item) if size >= item else offset / (item // size)
-        return fn.gep(base, by, "i8")
+        return _at(fn, place, origin, base, code, dtype)
 
-    values = [value]
     for base, dtype in zip(rest[count:], tail.inputs):
         values.append(load_element(fn, at(base, dtype), dtype, width, "c", None, mask))
     values += [fn.splat(x, width) for x in rest[count + len(tail.inputs) :]]
