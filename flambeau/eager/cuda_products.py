@@ -14,8 +14,8 @@ from flambeau.runtime.cpu import packed
 
 ALIGNED = 16  # bytes: what the library's fastest algorithms ask of addresses
 # facts of codegen/gpu/small_products.py; how many of its tiles, how deep, are small
-ROWS, COLUMNS, BLOCK = 32, 32, 32
-TILES, DEEP = 256, 4096
+ROWS, COLUMNS, BLOCK = 64, 32, 32
+TILES, DEEP = 128, 4096
 
 
 def planning(runtime):

@@ -42,8 +42,6 @@ def build(code, scaled, addends, activation, batch):
 
 
 class _Gemm:
-    resident: int | None = None
-
     def __init__(self, code, epilogue, batch):
         self.code, self.epilogue, self.batch = code, epilogue, batch
         self.parts = 2 if code[0] == "c" else 1
@@ -52,8 +50,7 @@ class _Gemm:
         self.module = Module()
         count = len(epilogue.addends)
         words = WORDS + batch * (4 + count) + 2 * count
-        kinds = "pppppi" + epilogue.kinds(code)
-        self.kernel = Kernel(self.module, kinds, THREADS, words=words, resident=self.resident)
+        self.kernel = Kernel(self.module, "pppppi" + epilogue.kinds(code), THREADS, words=words)
         self.fn = self.kernel.fn
 
     def describe(self):

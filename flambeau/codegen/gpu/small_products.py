@@ -1,7 +1,7 @@
 """Small products of half types on a GPU, by tensor cores: a launch costs the host a third of what a
 call of a library does, and small products are waited for by nobody but the host.
 
-A group of 8 warps makes 32 x 32 results. Warps share k: each goes through blocks of 32 that lie
+A group of 8 warps makes 64 x 32 results. Warps share k: each goes through blocks of 32 that lie
 8 blocks apart, straight from memory into registers, and the sums of warps are added up, in order,
 through shared memory. Both operands must lie along k. Arguments are those of gemm.py.
 """
@@ -15,10 +15,10 @@ from flambeau.codegen.llvm_gpu import add_host_entry
 from flambeau.codegen.loops import I32, I64, bytes_of, vector
 from flambeau.codegen.templates.epilogue import Epilogue, _Finish
 
-ROWS, COLUMNS, THREADS = 32, 32, 256
+ROWS, COLUMNS, THREADS = 64, 32, 256
 WARPS, DEPTH = THREADS // WARP, 32
 DOWN, ACROSS = ROWS // 16, COLUMNS // 8  # tiles of an instruction
-TOGETHER = 8  # warps that have room in shared memory at a time
+TOGETHER = 4  # warps that have room in shared memory at a time
 PITCH = COLUMNS + 8  # floats from row to row there, so that threads do not meet in a bank
 EACH = ROWS * COLUMNS // THREADS
 RAW = vector(I32, 4)
@@ -30,8 +30,6 @@ def build_small(code, scaled, addends, activation):
 
 
 class _Small(_Gemm):
-    resident = 2
-
     def text(self):
         fn, kernel = self.fn, self.kernel
         d = self.describe()
