@@ -264,7 +264,7 @@ class Database:
             p.name.encode(): p.read_bytes() for p in sorted(pathlib.Path(folder).iterdir())
         }
 
-    def begin(self, write):
+    def begin(self):
         return self
 
     __enter__ = cursor = lambda self: self

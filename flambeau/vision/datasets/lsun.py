@@ -47,16 +47,14 @@ class LSUNClass(VisionDataset):
     ) -> None:
         lmdb = _lmdb()
         super().__init__(root, None, transform, target_transform)
-        self.env = lmdb.open(
-            os.fspath(self.root), max_readers=1, readonly=True, lock=False, readahead=False,
-            meminit=False,
-        )  # fmt: skip
-        with self.env.begin(write=False) as reader:
+        # nobody writes there, so no lock file is wanted: the folder may be one that is only read
+        self.env = lmdb.open(os.fspath(self.root), lock=False, readonly=True)
+        with self.env.begin() as reader:
             self.keys = list(reader.cursor().iternext(keys=True, values=False))
         self.length = len(self.keys)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        with self.env.begin(write=False) as reader:
+        with self.env.begin() as reader:
             content = reader.get(self.keys[index])
         image = pillow().open(io.BytesIO(content)).convert("RGB")
         return self._transformed(image, None)
