@@ -193,7 +193,16 @@ def _get_backward_hooks(self):
     return None if fn.hooks is None else fn.hooks.tensor.get(self._output_nr)
 
 
-PROPERTIES["_backward_hooks"] = property(_get_backward_hooks)
+def _set_backward_hooks(self, hooks):
+    """Other hooks in place of those there are; None for no hooks, as files have it."""
+    fn = current_grad_fn(self)
+    if fn is not None:
+        fn._hooks().tensor[self._output_nr] = OrderedDict(hooks or ())
+    elif hooks is not None or self._extra is not None:
+        extra_of(self).hooks = hooks
+
+
+PROPERTIES["_backward_hooks"] = property(_get_backward_hooks, _set_backward_hooks)
 
 
 @method

@@ -476,3 +476,16 @@ def test_as_recorded(name):
 @pytest.mark.parametrize("name", cases.names())
 def test_record_is_true(name):
     cases.check(pytest.importorskip("torch"), name)
+
+
+def test_hooks_may_be_set_as_a_whole():
+    x = flambeau.ones(2, requires_grad=True)
+    assert x._backward_hooks is None
+    x._backward_hooks = {1: lambda g: g * 2}
+    y = x * 3
+    y._backward_hooks = {7: lambda g: g + 1}
+    y.sum().backward()
+    assert x.grad.tolist() == [12, 12]
+    x.grad, x._backward_hooks = None, None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3] and x._backward_hooks is None
