@@ -553,3 +553,11 @@ def test_like_pytorch(dtype, channels_last):
 def test_pytorch_says_what_is_recorded():
     torch = pytest.importorskip("torch")
     assert cases.refusals(torch, torch.nn.functional) == GOLDEN["refusals"]
+
+
+def test_windows_of_padding_alone_have_no_gradient():
+    x = F.arange(4.0).reshape(4, 1, 1).requires_grad_()
+    out, chosen = nn.max_pool1d(x, 2, 2, 1, 2, return_indices=True)
+    out.sum().backward()
+    assert out.isneginf().all() and (chosen == 1).all()  # behind the only element of a plane
+    assert x.grad.tolist() == [[[0.0]]] * 4

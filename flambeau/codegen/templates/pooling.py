@@ -362,8 +362,10 @@ def build_scatter(code, index):
         zero(fn, into, plane * count, count, code)
         with fn.loop(plane * found, (plane + 1) * found) as at:
             where = resized(fn, load(fn, chosen, at, index, 1), I64)
-            to = plane * count + where
-            store(fn, load(fn, into, to, code, 1) + load(fn, g, at, code, 1), into, to, code)
+            # a window whose every place is padding chose one behind the plane, as in PyTorch
+            with fn.when(where.below(count)):
+                to = plane * count + where
+                store(fn, load(fn, into, to, code, 1) + load(fn, g, at, code, 1), into, to, code)
     return pool.text()
 
 
