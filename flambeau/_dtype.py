@@ -442,7 +442,7 @@ def _fits(value, dtype):
     if dtype.category == INTEGER:
         limits = iinfo(dtype)
         if kind is float:
-            return math.isfinite(value) and limits.min - 1 < value < limits.max + 1
+            return limits.min <= value <= limits.max
         # a negative number wraps around in an unsigned dtype
         return (limits.min if dtype.is_signed else -limits.max) <= value <= limits.max
     largest = finfo(dtype).max

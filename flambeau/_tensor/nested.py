@@ -266,8 +266,10 @@ def _overflow(dtype):
 
 
 def _whole(x, dtype):
-    if type(x) is float and not -(2.0**63) <= x < (2.0**64 if dtype is _dtype.uint64 else 2.0**63):
-        raise _overflow(dtype)
+    if type(x) is float:
+        limits = _dtype.iinfo(_dtype.int64 if dtype is _dtype.uint64 and x < 0 else dtype)
+        if not limits.min <= x <= limits.max:  # before it is cut to an integer
+            raise _overflow(dtype)
     return int(x)
 
 

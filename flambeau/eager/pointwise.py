@@ -449,6 +449,9 @@ def guard_text(name, kind, tensors, otherwise):
     if kind not in (int, float):
         return ""
     within = f"{kind(-128)} <= {name} <= {kind(127)}"
+    if kind is float and tensors:  # below zero nothing fits an unsigned dtype
+        first = tensors.partition(",")[0]
+        within = f"({within} and ({name} >= 0.0 or {first}._layout.dtype.is_signed))"
     return f"    if not {within} and is_large({name}, {tensors}):\n        {otherwise}\n"
 
 

@@ -99,12 +99,20 @@ def relu6(input):
     return run("hardtanh", input, 0.0, 6.0)
 
 
+def _check_threshold(bound):
+    dtype = bound["input"].dtype
+    if dtype.category == d.INTEGER:
+        for name in ("threshold", "value"):
+            d.check_fits(bound[name], dtype)
+
+
 @pointwise(
     dtype=same,
     namespace=NN,
     variants="function inplace",
     dtypes=refuses("threshold_cpu", "bool wide complex"),
     overlapping=True,
+    check=_check_threshold,
     grad=lambda g, input, threshold: m.where(input <= threshold, 0, g),
     flat=True,
 )

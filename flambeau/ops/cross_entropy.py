@@ -213,14 +213,14 @@ def cross_entropy(
     _check_reduction(reduction)
     if input.shape == target.shape:
         return _of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
-    if label_smoothing != 0.0:
+    if label_smoothing > 0.0:
         return _smoothed(input, target, weight, ignore_index, reduction, label_smoothing)
     scores = _log_softmax(input, 0 if ndim == 1 else 1, False)
     return _pick(scores, target, weight, ignore_index, reduction)
 
 
 def _check_smoothing(label_smoothing):
-    if not 0.0 <= label_smoothing <= 1.0:
+    if label_smoothing > 1.0:  # below 0, or nan: PyTorch takes it for none
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
 
 

@@ -219,6 +219,6 @@ def pdist(input, p: float = 2.0):
     p = _order(p, input)
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    if group_of(input) == "half" and input.numel():
+    if group_of(input) == "half" and input.numel() and input.shape[0] > 1:
         raise errors.not_implemented("pdist", input.dtype)
     return self_distances(input, p)

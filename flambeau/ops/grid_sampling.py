@@ -41,7 +41,7 @@ def _grid_sampler_3d(input, grid, interpolation_mode: int, padding_mode: int, al
 
 def _check(input, grid):
     """What every sampler refuses."""
-    if not grid.ndim:
+    if not (input.ndim and grid.ndim):
         raise errors.no_dimensions(0)
     given = f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.shape[:1] != grid.shape[:1]:

@@ -293,9 +293,15 @@ def logit_loss(input, target, weight, pos_weight, number):
     if weight is None and pos_weight is None:
         _target_dtype(input, target)
         return reduced("logit_entropy", number, input, target)
+    for k, (name, given) in enumerate((("weight", weight), ("pos_weight", pos_weight)), 3):
+        if not (given is None or hasattr(given, "_layout")):
+            raise TypeError(
+                f"binary_cross_entropy_with_logits(): argument '{name}' (position {k}) must be "
+                f"Tensor, not {errors.kind_name(given)}"
+            )
+    refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
-    refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     shape = broadcast_shape(input.shape, target.shape)
     if pos_weight is not None:
         fit(shape, broadcast_shape(pos_weight.shape, shape))
@@ -330,6 +336,7 @@ def binary_cross_entropy_with_logits(
     reduction: int = 0,
 ):
     """Cross entropy of targets with probabilities that are given as logits."""
+    refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if input.shape != target.shape:
@@ -364,6 +371,11 @@ def _kl(input, target, number, log_target):
     for t in (input, target):
         if not t.dtype.is_floating_point:
             raise RuntimeError("kl_div: Integral inputs not supported.")
+    if input.dtype is not target.dtype:  # PyTorch rounds each step to a dtype of its own
+        if log_target:
+            return reduce_tensor(target.exp() * (target - input), number)
+        terms = m.where(target == 0, target * 0, target * target.log())
+        return reduce_tensor(terms - target * input, number)
     target, input = same_shape(target, input)
     return reduced("log_divergence" if log_target else "divergence", number, input, target)
 

@@ -87,6 +87,8 @@ def _hinges(input, target, margin, number):
             target, input = same_shape(target, input)
         d.check_fits(margin, input.dtype)
         return reduced("hinge", number, input, target, margin=float(margin))
+    if input.dtype.category == d.INTEGER:  # so is the margin, and what is missing wraps around
+        margin = int(d.check_fits(margin, input.dtype))
     near = m.where(target == -1, 0, input)
     value = near + m.where(target == 1, 0, (margin - input).clamp(min=0))
     return reduce_tensor(value.to(input.dtype), number)

@@ -6,6 +6,8 @@ rows say the same in other ops, for second derivatives. The public functions cas
 
 import warnings
 
+from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.ops.table import DType, composite, template
 
 
@@ -44,9 +46,13 @@ def _log_softmax(input, dim: int, half_to_float: bool):
     """Logarithm of softmax, without overflow."""
 
 
-def _cast(input, dtype):
+def _cast(input, dtype, name="softmax"):
     if dtype is None or dtype is input.dtype:
         return input
+    if not isinstance(dtype, d.dtype):
+        raise TypeError(
+            f"{name}(): argument 'dtype' must be torch.dtype, not {errors.kind_name(dtype)}"
+        )
     return input.to(dtype)
 
 
@@ -90,7 +96,7 @@ def functional_log_softmax(input, dim: int = None, _stacklevel: int = 3, dtype: 
     """Logarithm of softmax, without overflow."""
     if dim is None:
         dim = _implicit_dim("log_softmax", input.ndim, _stacklevel)
-    return _log_softmax(input if dtype is None else _cast(input, dtype), dim, False)
+    return _log_softmax(input if dtype is None else _cast(input, dtype, "log_softmax"), dim, False)
 
 
 @composite(variants="", namespace="nn.functional", python=False)

@@ -203,6 +203,10 @@ def tensor_split(input, indices_or_sections: object, dim: int = 0):
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
+    if isinstance(indices_or_sections, (bool, float, complex, str)):
+        forms = "tuple of ints indices", "Tensor tensor_indices_or_sections", "int sections"
+        forms = [f"Tensor input, {form}, int dim = 0" for form in forms]
+        raise errors.combination("tensor_split", (input, indices_or_sections), forms)
     dim, where = wrap_dim(dim, input.ndim), indices_or_sections
     if hasattr(where, "_layout"):
         where = where.tolist()

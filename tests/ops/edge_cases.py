@@ -28,6 +28,13 @@ NUMBERS = [
     "torch.add(2.5, 2)", "torch.sub(7, 2, alpha=3)", "torch.mul(2, True)", "torch.div(1, 2)",
     "torch.div(7, 2, rounding_mode='floor')", "torch.floor_divide(7, 2)", "torch.true_divide(1, 2)",
     "torch.add(2, 3, out=torch.zeros(()))",
+    *(call.replace("D", d).replace("V", value)
+      for call in ("torch.tensor([V], dtype=torch.D)", "torch.ones(2, dtype=torch.D).fill_(V)",
+                   "torch.threshold(torch.ones(2, dtype=torch.D), 1, V)",
+                   "torch.ones(2, dtype=torch.D).masked_fill(T([True, False]), V)")
+      for d in ("int8", "uint8") for value in ("127.5", "-0.5", "-1.0", "-1", "-128.5", "nan")),
+    *(f"torch.pow(torch.ones(2, dtype=torch.{d}), {n})" for d in ("uint8", "int8", "int32", "int64")
+      for n in ("127", "255", "256", "2**40", "2**63")),
 ]  # fmt: skip
 
 VALUES = [
@@ -37,6 +44,19 @@ VALUES = [
     "torch.addmm(torch.ones(2, 2), torch.ones(2, 0), torch.ones(0, 2), alpha=1e308)",
     "torch.baddbmm(torch.ones(1, 2, 2), torch.ones(1, 2, 0), torch.ones(1, 0, 2), alpha=1e308)",
     "F.hinge_embedding_loss(T([inf, 1.]), T([1., -1.]))",
+    *(f"torch.hinge_embedding_loss(T([0, 1, 2, 7, 200]).to(torch.{d}), T([{k}] * 5), {margin})"
+      for d in ("uint8", "int8", "int64") for k in (0, 1, -1) for margin in (1.0, 2.5)),
+    *(f"F.kl_div(T([-.3, 2.]).to({a}), T([.7, 1.3]).to({b}), reduction='none', log_target={flag})"
+      for a, b in (("torch.bfloat16", "torch.float32"), ("torch.float32", "torch.bfloat16"),
+                   ("torch.float64", "torch.float16")) for flag in (True, False)),
+    "F.kl_div(T(2., dtype=torch.float64), torch.ones(2), reduction='none')",
+    "F.kl_div(torch.ones(2), T(2., dtype=torch.float64), reduction='sum', log_target=True)",
+    "F.cross_entropy(torch.ones(2, 3), torch.ones(2, 3), label_smoothing=-1.0)",
+    "F.cross_entropy(torch.ones(2, 3), T([1, 2]), label_smoothing=-1.0)",
+    "F.cross_entropy(torch.ones(2, 3), T([1, 2]), label_smoothing=nan)",
+    "torch.take_along_dim(torch.ones(2, 3), torch.ones(2, 0))",
+    "torch.take_along_dim(torch.ones(2, 3), torch.ones(2, 0), 1)",
+    "torch.pdist(torch.ones(1, 3).half())", "torch.pdist(torch.ones(2, 3).half())",
     "torch.var_mean(T([1., 2., inf]))", "torch.std_mean(T([1., 2., -inf]))",
     "torch.var(torch.zeros(5, 0), correction=-1)", "torch.var_mean(torch.zeros(0), correction=-5)",
     "torch.std(T([1., 2., 4.]), correction=nan)",

@@ -48,6 +48,14 @@ torch.max(T([1.]),out=T([1]))
 torch.min(T([1]),out=T([1.]))
 """
 
+# which of several faults is named
+FIRST = """
+F.grid_sample(T(1.),torch.ones(3))
+F.grid_sample(T(1.),torch.ones(1,2,2,2))
+F.binary_cross_entropy_with_logits(T([1]),T([1]),pos_weight=torch.ones(1,requires_grad=True))
+torch.binary_cross_entropy_with_logits(T([1]),T([1]),pos_weight=torch.ones(1,requires_grad=True))
+"""
+
 # numbers that a dtype, or 64 bits, cannot hold
 NUMBERS = """
 torch.Generator(2**64)
@@ -425,6 +433,11 @@ torch.gather(torch.ones(2,4,4),-1,torch.zeros(3,0).long()).shape
 F.triplet_margin_with_distance_loss(*[torch.ones(1,4)]*3,distance_function=0)
 """
 KINDS += """
+F.binary_cross_entropy_with_logits(T([1]),T([1]),1)
+F.softmax(torch.ones(3),0,dtype=3)
+F.log_softmax(torch.ones(3),0,dtype="a")
+torch.tensor_split(torch.ones(3),True)
+torch.tensor_split(torch.ones(3),1.5)
 torch.sort(torch.ones(3),0,stable=True)
 torch.ones(3).sort(0,stable=False)
 torch.argsort(torch.ones(3),0,stable=True)
@@ -439,5 +452,6 @@ F.gumbel_softmax(torch.ones(3).int(),hard=2**40)
 F.l1_loss(torch.ones(2,3),torch.ones(2,3),-2,reduction=-3)
 """
 
-LINES = [line for text in (OUTS, NUMBERS, INDICES, ARGUMENTS) for line in text.strip().splitlines()]
+_TEXTS = OUTS, FIRST, NUMBERS, INDICES, ARGUMENTS
+LINES = [line for text in _TEXTS for line in text.strip().splitlines()]
 KIND_LINES = KINDS.strip().splitlines()
