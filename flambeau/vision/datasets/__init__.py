@@ -2,7 +2,8 @@
 
 Each family has a file of its own, loaded when one of its names is first touched. `vision.py` is
 the base class, `fetched.py` that of datasets which come from elsewhere, `utils.py` fetches files,
-`archives.py` unpacks them, `idx.py` reads what MNIST and its relatives are kept in.
+`archives.py` unpacks them, `idx.py` reads what MNIST and its relatives are kept in,
+`films.py` reads films.
 """
 
 import importlib as _importlib
@@ -76,19 +77,25 @@ _HOMES = {
     "Cityscapes": "cityscapes",
     "SBDataset": "sbd",
     "PhotoTour": "phototour",
+    "HMDB51": "hmdb51",
+    "UCF101": "ucf101",
+    "Kinetics": "kinetics",
     "FakeData": "fakedata",
     "Digits": "digits",
     "wrap_dataset_for_transforms_v2": "wrapping",
 }
 _MODULES = {
     *_HOMES.values(),
+    "actions",
     "archives",
     "fetched",
+    "films",
     "idx",
     "mat_files",
     "pickled_arrays",
     "tensor_images",
     "utils",
+    "video_utils",
 }
 
 __all__ = list(_HOMES)

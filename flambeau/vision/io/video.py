@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 def _no_videos(name: str) -> NoReturn:
     raise ImportError(
-        f"torchvision.io.{name}: flambeau reads and writes no videos (and torchvision itself no "
-        "longer does). The package av does; its frames become tensors by from_numpy"
+        f"torchvision.io.{name}: flambeau.vision.io reads and writes no videos (and torchvision "
+        "itself no longer does). The package av does; its frames become tensors by from_numpy"
     )
 
 
