@@ -86,6 +86,8 @@ def _check_alike(grad_output, output, name):
 def _both_ways(name):
     @planned("_" + name, "input: dense, dim, half_to_float")
     def forward(input, dim, half_to_float):
+        if half_to_float and input.device.runtime.is_host:
+            raise RuntimeError("softmax with half to float conversion is not supported on CPU")
         return _plan(name, input, dim)
 
     back = name + "_backward"

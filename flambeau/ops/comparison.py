@@ -7,6 +7,7 @@ as PyTorch shares them: `maximum` splits evenly, `clamp` passes everything at it
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import boolean, promoted, real_boolean
 from flambeau.ops.support import dtype_of, refuse_complex32, refuses
@@ -355,7 +356,17 @@ def _check_bounds(bound):
         raise NotImplementedError("clamp is not supported for complex types")
     kinds = {hasattr(b, "dtype") for b in (bound["min"], bound["max"]) if b is not None}
     if len(kinds) > 1:
-        raise TypeError("clamp() received an invalid combination of arguments")
+        _take_for_number(bound)
+
+
+def _take_for_number(bound):
+    """Beside a number, a tensor without dimensions is another one."""
+    name = "min" if hasattr(bound["min"], "dtype") else "max"
+    t = bound[name]
+    if t.ndim or not hasattr(t, "item") or t.requires_grad:
+        forms = ("Tensor input, Tensor min, Tensor max", "Tensor input, Number min, Number max")
+        raise errors.combination("clamp", bound.values(), forms)
+    bound[name] = t.item()
 
 
 def _clamp_node(name):

@@ -237,7 +237,9 @@ def functional_rrelu(
 
 
 @composite(namespace=NN, variants="")
-def gumbel_softmax(logits, tau: object = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):
+def gumbel_softmax(
+    logits, tau: object = 1, hard: object = False, eps: object = 1e-10, dim: int = -1
+):
     """A sample of the softmax of logits, by adding Gumbel noise.
 
     Args:

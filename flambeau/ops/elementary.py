@@ -8,10 +8,10 @@ Derivatives of complex functions use the conjugate of the slope, as PyTorch does
 import math
 
 from flambeau import _dtype as d
-from flambeau import return_types
+from flambeau import errors, return_types
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import floating, magnitude, promoted, same
-from flambeau.ops.support import INTEGRAL, group_of, refuses
+from flambeau.ops.support import INTEGRAL, dtype_of, every, group_of, refuses
 from flambeau.ops.table import Count, composite, pointwise
 
 LN2, LN10 = math.log(2), math.log(10)
@@ -609,9 +609,8 @@ def logaddexp2(input, other):
 
 def _half_neighbours(bound):
     """Half types have neighbours of their own, which float32 would miss."""
-    dtype = bound["input"].dtype
-    if dtype is not bound["other"].dtype:
-        return None
+    pairs = [(t.dtype, 2 if t.ndim else 1) for t in (bound["input"], bound["other"])]
+    dtype = d.result_dtype(pairs)
     return {d.float16: "nextafter_float16", d.bfloat16: "nextafter_bfloat16"}.get(dtype)
 
 
@@ -654,9 +653,14 @@ def nextafter_bfloat16(input, other):
     return _half_step(input, other, 1 << 16, 2.0**-133, 2.0**-126, 3.3895313892515355e38)
 
 
+def _no_bool_exponents(op, operands):
+    if group_of(operands[0]) in ("half", "float") and dtype_of(operands[1]) is d.bool_:
+        raise errors.not_implemented("ldexp_cpu_exp", d.bool_)
+
+
 @pointwise(
     dtype=floating,
-    dtypes=refuses("pow", ""),
+    dtypes=every(_no_bool_exponents, refuses("pow", "")),
     numbers=False,
     grad=dict(
         input=lambda g, other: g * m.conj(m.pow(2.0, other)),

@@ -255,6 +255,13 @@ def _basis(A, q, rounds, M):
 def _low_rank(A, q, rounds, M):
     rows, columns = A.shape[-2:]
     if M is not None:
+        kind = A.dtype if A.dtype.category >= d.FLOATING else d.float32
+        for t in (A, M):
+            if t.dtype is not kind:
+                raise RuntimeError(
+                    "expected m1 and m2 to have the same dtype, but got: "
+                    f"{t.dtype.cpp_name} != {kind.cpp_name}"
+                )
         M = M.expand(A.shape)
     wide = rows < columns
     if wide:

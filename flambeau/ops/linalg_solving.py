@@ -73,6 +73,11 @@ def _is_vector(A, B):
 
 def _solve(A, B, left, check_errors, name):
     vector = A.ndim > 1 and _is_vector(A, B)
+    if vector and not left and A.shape[-2:] == (1, 1):
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for "
+            "left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
     X, _, _, info = public("_linalg_solve_ex")(A, B.unsqueeze(-1) if vector else B, left=left)
     if check_errors:
         check.check_info(info, name, check.SINGULAR_SOLVE)

@@ -85,11 +85,11 @@ def _weighted(name, input, target, weight, reduction, by_weight=True, **options)
         raise ValueError(
             f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'."
         )
+    number, own = _NUMBERS[reduction], weight
     if weight.shape != target.shape:
         weight = weight.expand(target.shape)
-    number = _NUMBERS[reduction]
-    if number == MEAN and by_weight:
-        return reduced(name, SUM, input, target, weight, **options) / weight.sum()
+    if number == MEAN and by_weight:  # each weight counts once, however often it was repeated
+        return reduced(name, SUM, input, target, weight, **options) / own.sum()
     return reduced(name, number, input, target, weight, **options)
 
 
@@ -414,9 +414,9 @@ def functional_kl_div(
 
 
 def _poisson(input, target, log_input, full, eps, number):
-    if input.shape != target.shape:
-        target, input = same_shape(target, input)
-    if input.dtype.is_floating_point and target.dtype.is_floating_point:
+    if input.dtype is target.dtype and input.dtype.is_floating_point:
+        if input.shape != target.shape:
+            target, input = same_shape(target, input)
         options = dict(log_input=log_input, full=full, eps=float(eps))
         return reduced("poisson_likelihood", number, input, target, **options)
     value = input.exp() - target * input if log_input else input - target * (input + eps).log()
@@ -459,7 +459,7 @@ def gaussian_nll_loss(
 ):
     """Minus the log likelihood of targets around input, with the variances var."""
     if isinstance(var, float):
-        var = input.new_full(input.shape, var)
+        var = public("ones_like")(input) * var
     elif not hasattr(var, "shape"):
         public("any")(var < 0)  # for the complaint of one or the other
     if var.shape != input.shape:
@@ -475,7 +475,7 @@ def gaussian_nll_loss(
     if var.dtype.is_complex:
         raise errors.not_implemented("lt_cpu", var.dtype)
     dtypes = {getattr(t, "dtype", None) for t in (input, target, var)}
-    if len(dtypes) > 1 or input.dtype.is_complex or eps != eps:
+    if len(dtypes) > 1 or not input.dtype.is_floating_point or eps != eps:
         v = var.clone()
         v.detach().clamp_(min=eps)  # gradients do not notice
         value = (v.log() + (input - target) ** 2 / v) * 0.5

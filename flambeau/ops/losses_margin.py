@@ -97,7 +97,7 @@ def _hinges(input, target, margin, number):
 @composite(variants="function")
 def hinge_embedding_loss(input, target, margin: float = 1.0, reduction: int = 0):
     """Distances where the target is 1, what they lack to the margin where it is -1."""
-    return _hinges(input, target, margin, reduction)
+    return _hinges(input, target, margin, reduction if reduction in (1, 2) else 0)
 
 
 @composite(namespace=NN, variants="", python=False)
@@ -284,7 +284,7 @@ def triplet_margin_with_distance_loss(
     *,
     distance_function: object = None,
     margin: object = 1.0,
-    swap: bool = False,
+    swap: object = False,
     reduction: str = "mean",
 ):
     """triplet_margin_loss with a distance of one's own."""

@@ -270,10 +270,10 @@ def renorm_grad(g, input, p, dim, maxnorm):
 )
 def renorm(input, p: Scalar, dim: int, maxnorm: Scalar):
     """Scale every slice along dim whose p-norm is above maxnorm down to it."""
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if not maxnorm >= 0:
-        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     if input.ndim < 2:
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"

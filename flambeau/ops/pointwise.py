@@ -183,7 +183,9 @@ def addcdiv(input, tensor1, tensor2, *, value: Scalar = 1):
 def _lerp_dtypes(op, operands):
     first = operands[0].dtype
     for name, o in zip(("end", "weight"), operands[1:]):
-        if not isinstance(o, type) and o.dtype is not first:
+        if isinstance(o, type) or (name == "weight" and not o.ndim):
+            continue
+        if o.dtype is not first:
             raise RuntimeError(
                 f"expected dtype {first.cpp_name} for `{name}` but got dtype {o.dtype.cpp_name}"
             )
@@ -191,8 +193,13 @@ def _lerp_dtypes(op, operands):
     refuses(f"lerp_kernel_{kind}", INTEGRAL)(op, operands)
 
 
+def _lerp_dtype(operands):
+    """A weight without dimensions is promoted as in arithmetic; others have the dtype of input."""
+    return promoted(operands) if operands[2][1] == 1 else same(operands)
+
+
 @pointwise(
-    dtype=same,
+    dtype=_lerp_dtype,
     dtypes=_lerp_dtypes,
     fits=True,
     numbers_for=("weight",),

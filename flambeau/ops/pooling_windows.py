@@ -90,7 +90,7 @@ def plain(name, dims, input, *given, **more):
     known = _settled(name, dims, len(shape), *given, more.get("divisor"))
     if known is not None and 0 not in shape:
         outs = _pooled(shape[-dims:], *known, bool(ceil_mode))
-        if min(outs) > 0:
+        if min(outs) > 0 and not (name == "avg_pool3d" and _is_smaller(shape[-3:], known[0])):
             return Window(outs, *known, **more)
     return _checked(name, dims, shape, *given, **more)
 
@@ -154,6 +154,7 @@ def _checked(name, dims, shape, kernel_size, stride, padding, dilation, ceil_mod
             name,
             (*shape[:-1], 1, shape[-1]) if one else shape,
             *[(1, *t) if one else t for t in (kernel, stride, dilation, outs)],
+            (0, *padding) if one else padding,
         )
     return Window(outs, kernel, stride, padding, dilation, **more)
 
@@ -206,11 +207,33 @@ def _check_fit(k, s, p, d):
         )
 
 
+def _is_smaller(sizes, kernel):
+    """Does padding alone make room for a window?"""
+    return any(n < k for n, k in zip(sizes, kernel))
+
+
+def _check_padding(kernel, padding):
+    """Half of the kernel is the limit here, dilation or not."""
+    if all(p <= k // 2 for k, p in zip(kernel, padding)):
+        return
+    if len(kernel) == 2:
+        pairs = [f"pad{c} = {p}" for c, p in zip("WH", padding[::-1])]
+        pairs += [f"k{c} = {k}" for c, k in zip("WH", kernel[::-1])]
+        text = ", ".join(pairs)
+    else:
+        turned = [0, 2, 1]
+        values = [[t[k] for k in turned] for t in (kernel, padding)]
+        text = f"{_named('k', 'TWH', values[0])} {_named('pad', 'TWH', values[1])}"
+    raise RuntimeError(
+        f"pad should be smaller than or equal to half of kernel size, but got {text}"
+    )
+
+
 def _named(prefix, letters, values):
     return " ".join(f"{prefix}{c}: {v}" for c, v in zip(letters, values))
 
 
-def _check_shape(name, shape, kernel, stride, dilation, outs):
+def _check_shape(name, shape, kernel, stride, dilation, outs, padding):
     dims = len(kernel)
     letters = LETTERS[dims]
     for what, prefix, values in (
@@ -238,15 +261,12 @@ def _check_shape(name, shape, kernel, stride, dilation, outs):
                 f"{caller}: Expected input's non-batch dimensions to have positive length, but "
                 f"input has a shape of {list(shape)} and non-batch dimension 0 has length zero!"
             )
-        if (
-            name == "avg_pool3d"
-            and any(n < k for n, k in zip(shape[-3:], kernel))
-            and min(outs) < 1
-        ):
+        if name == "avg_pool3d" and _is_smaller(shape[-3:], kernel):
             raise RuntimeError(
                 f"input image ({_named('', letters, shape[-3:])}) smaller than kernel size "
                 f"({_named('k', letters, kernel)})"
             )
+    _check_padding(kernel, padding)
     if min(outs) < 1:
         given, got = ("x".join(map(str, (rest[0], *t))) for t in (rest[1:], outs))
         raise RuntimeError(

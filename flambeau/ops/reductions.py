@@ -256,7 +256,11 @@ def _hash_dims(input, dim):
                 "Specify the reduction dim with the 'dim' argument."
             )
         return tuple(range(input.ndim))
-    dims = tuple(wrap_dim(k, input.ndim) for k in ((dim,) if type(dim) is int else dim))
+    given = (dim,) if type(dim) is int else dim
+    dims = tuple(wrap_dim(k, input.ndim) for k in given)
+    for k, n in zip(given, dims):
+        if input.ndim and not input.shape[n]:
+            raise IndexError(f"hash_tensor: Expected reduction dim {k} to have non-zero size.")
     return dims if input.ndim else ()
 
 

@@ -163,8 +163,10 @@ def diff(
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    dim = _dimension(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]
+    if n == 0 and len(parts) == 1:
+        return public("zeros_like")(input).copy_(input)
+    dim = _dimension(dim, input.ndim)
     for p in parts:
         if p is not input:
             _check_beside(input, p, dim)
@@ -350,6 +352,8 @@ def corrcoef(input):
 
 def _gradient_dims(input, spacing, dim, edge_order):
     """(dimensions, spacing per dimension) after the checks of PyTorch."""
+    if isinstance(dim, bool):
+        raise errors.combination("gradient", [input], ["Tensor input, tuple of ints dim"], dim=dim)
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")

@@ -203,6 +203,9 @@ def digamma(input):
 
 
 def _check_order(bound):
+    if not hasattr(bound["input"], "dtype"):
+        kind = errors.kind_name(bound["input"])
+        raise TypeError(f"polygamma(): argument 'input' (position 2) must be Tensor, not {kind}")
     if bound["n"] < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if bound["n"] == 1 and bound["input"].dtype.is_complex:

@@ -185,8 +185,8 @@ def _drawn(seed, number):
         return f"x{len(lines) - 1}"
 
     for k, p in enumerate(op.params):
-        if p.default is not REQUIRED and rng.random() < 0.6:
-            continue
+        if p.name.startswith("_") or (p.default is not REQUIRED and rng.random() < 0.6):
+            continue  # (the first are not for users)
         if rng.random() < 0.03 and p.name != "niter":  # 2**40 rounds would take days anywhere
             value = repr(rng.choice(ODD))
         elif p.kind == "tensor" or (p.kind == "optional" and rng.random() < 0.8):
