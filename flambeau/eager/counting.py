@@ -186,6 +186,10 @@ def _check_search(boundaries, values, right, side, sorter):
             f"{name}side and right can't be set to opposites, got side of left while right was True"
         )
     shape = () if values is None else values.shape
+    if shape and not boundaries.ndim:
+        raise RuntimeError(
+            f"{name}boundaries tensor should have positive dimension, but got 0 dimension"
+        )
     if not shape and boundaries.ndim != 1:
         raise RuntimeError(
             f"{name}input value can be a scalar only when boundaries tensor dimension is 1, but we "

@@ -126,7 +126,7 @@ def index_add(target, dim, index, source, alpha):
         try:
             scatter_along("add", target, dim, spreaded, source)
         except RuntimeError as error:
-            if index.dtype is d.int64:
+            if index.dtype is d.int64 and index._layout.ndim:
                 raise
             raise IndexError("index out of range in self") from error
     else:

@@ -70,7 +70,7 @@ def _wrong_pivots(kind):
 def ldl_solve(LD, pivots, B, hermitian):
     check.floating(LD, "torch.linalg.ldl_solve")
     check.square(LD, "torch.linalg.ldl_solve")
-    if B.ndim < 2:
+    if B.ndim < 2 and B.dtype is LD.dtype:  # else that is what is complained about
         raise errors.dimension_out_of_range(-2, B.ndim)
     check.legacy_pair(B, LD, "torch.linalg.ldl_solve")
     if pivots.shape != LD.shape[:-1]:

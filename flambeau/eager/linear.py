@@ -42,13 +42,16 @@ def linear(input, weight, bias):
 def _plan(key):
     """(layout of the result, Plan, factor of the bias), or (layout, function of tensors, None)."""
     input, weight, bias = key
-    _check(input, weight, bias)
+    later = bias is not None and input.ndim > 2 and not _is_row(bias)
+    _check(input, weight, None if later else bias)
     rows, k = input.sizes[:-1], input.sizes[-1]
     vector = weight.ndim == 1
     n = 1 if vector else weight.sizes[0]
     layout = dense_layout(rows if vector else (*rows, n), input.dtype, input.device)
     if layout.numel == 0 or not input.device.runtime.computes:
         return layout, _nothing, None
+    if later:
+        return layout, _added_later, None
     right = (weight.strides[0], 1) if vector else weight.strides[::-1]
     sizes, steps = rows, input.strides[:-1]
     if len(rows) != 1:
@@ -99,8 +102,17 @@ def _turned(a, b):
     return (m, n), m, n, count, left, (steps[1], b.strides[-1]), (), ()
 
 
+def _is_row(bias):
+    return bias.ndim == 1 or sum(n != 1 for n in bias.sizes) == 1
+
+
 def _nothing(out, input, weight, bias):
     """Nobody has memory, or there is nothing in it."""
+
+
+def _added_later(out, input, weight, bias):
+    """A bias that is no row of the result: PyTorch adds it in place, in the shape of the result."""
+    out.copy_(linear(input, weight, None).add_(bias.detach()))
 
 
 def _by_views(out, input, weight, bias):
@@ -128,7 +140,7 @@ def _check(input, weight, bias):
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
     *sizes, inner = input.shape
     rows = prod(sizes)
-    if weight.ndim == 1 and bias is not None and (input.ndim > 1 or bias.ndim):
+    if weight.ndim == 1 and bias is not None and (input.ndim == 2 or bias.ndim):
         raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
     columns, wanted = weight.shape if weight.ndim == 2 else (1, *weight.shape)
     check_inner(rows, inner, wanted, columns)

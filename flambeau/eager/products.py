@@ -236,8 +236,8 @@ def bmm(input, mat2):
 def _bmm_form(a, b):
     check_batches(a, b)
     check_batch_sizes(a, b)
+    refuse("bmm", a, a)
     check_scalar_types(a, b)
-    refuse("bmm", a, b)
     return as_they_are(a, b)
 
 
@@ -252,8 +252,8 @@ def _batched_form(a, b):
     if inner != rows:
         count = prod(broadcast_shape(batch, other))
         raise wrong_batch((count, inner), (count, rows))
+    refuse("bmm", a, a)
     check_scalar_types(a, b)
-    refuse("bmm", a, b)
     return as_they_are(a, b)
 
 

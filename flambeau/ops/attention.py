@@ -413,7 +413,7 @@ def scale_of(query, scale):
     return 1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0
 
 
-@composite(variants="", namespace="nn.functional")
+@composite(variants="", namespace="nn.functional", python=False)
 def scaled_dot_product_attention(
     query,
     key,

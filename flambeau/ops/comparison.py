@@ -352,11 +352,11 @@ def _one_bound(name, extreme):
 def _check_bounds(bound):
     if bound["min"] is None and bound["max"] is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if bound["input"].dtype.is_complex:
-        raise NotImplementedError("clamp is not supported for complex types")
     kinds = {hasattr(b, "dtype") for b in (bound["min"], bound["max"]) if b is not None}
     if len(kinds) > 1:
         _take_for_number(bound)
+    if bound["input"].dtype.is_complex:
+        raise NotImplementedError("clamp is not supported for complex types")
 
 
 def _take_for_number(bound):

@@ -114,6 +114,12 @@ def bucketize(input, boundaries, *, out_int32: bool = False, right: bool = False
     """The bucket of each value, between sorted boundaries."""
 
 
+def _one_element(number, like):
+    if type(number) is int and number > errors.LARGEST and like.dtype.is_floating_point:
+        number = float(number)
+    return public("tensor")(number, device=like.device)
+
+
 @composite(variants="function out", first_scalar=True, bind=True, exact_out=True)
 def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False):
     """Which elements are among the test elements."""
@@ -124,10 +130,10 @@ def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool =
             f"({type(elements).__name__}, {type(test_elements).__name__})"
         )
     like = elements if are_tensors[0] else test_elements
-    if not are_tensors[0]:
-        elements = public("tensor")(elements, device=like.device)
-    if not are_tensors[1]:
-        test_elements = public("tensor")(test_elements, device=like.device)
+    elements, test_elements = (
+        t if known else _one_element(t, like)
+        for t, known in zip((elements, test_elements), are_tensors)
+    )
     elements, test_elements = elements.detach(), test_elements.detach()
     for t in (elements, test_elements):
         refuse_complex32("isin_default_cpu", t)
@@ -186,6 +192,9 @@ def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
         raise errors.not_implemented("aminmax_cpu", input.dtype)
     refuse_complex32("linspace_cpu", input)
     if not input.dtype.is_floating_point:
+        empty = min == max and input.dtype is d.uint8 and input.device.runtime.computes
+        if empty and not bool((input != 0).any()):
+            raise d.overflow(input.dtype)  # the range becomes [-1, 1]
         raise errors.not_implemented("histogram_cpu", input.dtype)
     if not input.device.runtime.computes:
         return input.new_zeros((bins,))

@@ -158,7 +158,8 @@ def _check_constant(input, weight):
 
 def _pick(input, target, weight, ignore_index, reduction):
     if input.ndim == 2 and target.ndim:
-        _check_constant(input, weight)
+        if input.shape[0] == target.shape[0]:  # else that is what is complained about
+            _check_constant(input, weight)
         return _nll_loss(input, target, weight, ignore_index, reduction)[0]
     if input.ndim < 2:
         if not input.ndim:

@@ -7,6 +7,7 @@ that they can be differentiated again. Launchers: `eager/embedding.py`.
 
 import warnings
 
+from flambeau import errors
 from flambeau.codegen import scalar as m
 from flambeau.ops.table import OptionalTensor, composite, public, template
 
@@ -177,15 +178,37 @@ def bags(
 
 
 def _check_table(weight):
-    if weight.dtype.is_complex:
+    dtype = weight.dtype
+    if not dtype.is_floating_point:
+        name = dtype.scalar_name
+        name = f"CPU{name}Type" if dtype.is_complex else f"torch.{name}Tensor"
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
-            f"Half, BFloat16, Float, Double; but got CPU{weight.dtype.scalar_name}Type instead "
+            f"Half, BFloat16, Float, Double; but got {name} instead "
             "(while checking arguments for embedding_bag)"
         )
 
 
-@composite(variants="function")
+def _bag_of_call(overload, out, arguments):
+    return _all_of_bags(*arguments)
+
+
+_BAG = "Tensor weight, Tensor indices, Tensor offsets, "
+
+
+@composite(
+    "overloads",
+    variants="function",
+    choose=_bag_of_call,
+    signatures=(
+        _BAG + "bool scale_grad_by_freq=False, int mode=0, bool sparse=False, "
+        "Tensor? per_sample_weights=None, bool include_last_offset=False",
+        # a padding_idx goes with all the others
+        _BAG + "bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, "
+        "bool include_last_offset, int? padding_idx",
+    ),
+    outputs=4,
+)
 def embedding_bag(
     weight,
     indices,
@@ -201,6 +224,12 @@ def embedding_bag(
 
     Returns the result, the bag of each place, the sizes of bags and the rows of maxima.
     """
+
+
+def _all_of_bags(
+    weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+    include_last_offset, padding_idx=None,
+):  # fmt: skip
     if weight.ndim != 2:
         raise RuntimeError(
             f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
@@ -334,6 +363,8 @@ def functional_embedding_bag(
         per_bag = input.shape[1]
         if not per_bag:
             raise RuntimeError("step must be nonzero")
+        if input.dtype.is_complex or input.dtype.code == "bool":
+            raise errors.not_implemented("arange_cpu", input.dtype)
         include_last_offset = False
         input = input.reshape(-1)
         if per_sample_weights is not None:
@@ -346,6 +377,7 @@ def functional_embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
             f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
+    _check_table(weight)
     return bags(
         weight,
         input,
@@ -368,7 +400,6 @@ def _check_bags(input, weight, offsets, per_sample_weights):
         )
     if weight.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
-    _check_table(weight)
     if input.ndim == 2 and offsets is not None:
         raise ValueError(
             "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
@@ -396,7 +427,7 @@ def _check_mode(mode, scale_grad_by_freq, sparse):
 # -- ones at the places of numbers -----------------------------------------------------------------
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def one_hot(input, num_classes: int = -1):
     """A one at the place of each number, zeros at all others, along a new last dimension.
 

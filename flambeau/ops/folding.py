@@ -33,23 +33,25 @@ def _pair(name, argument, position, value):
     return tuple(found)
 
 
-def _facts(name, values, first):
-    """kernel_size, dilation, padding and stride as pairs, checked."""
-    names = ("kernel_size", "dilation", "padding", "stride")
-    pairs = [_pair(name, n, first + k, v) for k, (n, v) in enumerate(zip(names, values))]
+def _facts(name, values, names=("kernel_size", "dilation", "padding", "stride")):
+    """output_size (of a fold), kernel_size, dilation, padding and stride as pairs, checked."""
+    pairs = [_pair(name, n, 2 + k, v) for k, (n, v) in enumerate(zip(names, values))]
     for n, pair in zip(names, pairs):
         if len(pair) != 2:
             raise RuntimeError(f"It is expected {n} equals to 2, but got size {len(pair)}")
-    _check_positive("kernel size", "kernel", pairs[0])
+    *output_size, kernel_size, dilation, padding, stride = pairs
+    _check_positive("kernel size", "kernel", kernel_size)
     # which complaint comes first is not the same in both
-    for k in (1, 2, 3) if name == "im2col" else (3, 1, 2):
-        if k == 2 and min(pairs[2]) < 0:
-            raise RuntimeError(
-                f"padding should be non-negative, but got pad_height: {pairs[2][0]} pad_width: "
-                f"{pairs[2][1]}"
-            )
-        if k != 2:
-            _check_positive(names[k], names[k], pairs[k])
+    if output_size:
+        _check_positive("stride", "stride", stride)
+    _check_positive("dilation", "dilation", dilation)
+    if min(padding) < 0:
+        raise RuntimeError(
+            f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: "
+            f"{padding[1]}"
+        )
+    if not output_size:
+        _check_positive("stride", "stride", stride)
     return tuple(pairs)
 
 
@@ -129,11 +131,11 @@ def functional_unfold(
 
 @remembered
 def _check_image(input, kernel_size, dilation, padding, stride):
-    facts = _facts("im2col", (kernel_size, dilation, padding, stride), 2)
+    facts = _facts("im2col", (kernel_size, dilation, padding, stride))
     shape = input.shape
-    if input.ndim < 3:
-        raise errors.dimension_out_of_range(2, input.ndim)
-    if input.ndim > 4 or 0 in shape[-3:]:
+    if input.ndim < 2 or (input.ndim == 2 and shape[1]):
+        raise errors.dimension_out_of_range(max(input.ndim, 1), input.ndim)
+    if not 3 <= input.ndim <= 4 or 0 in shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
             f"dimensions for input, but got: {list(shape)}"
@@ -171,13 +173,10 @@ def fold(
 
 
 @remembered
-def _check_columns(input, output_size, *facts):
-    output_size = _pair("col2im", "output_size", 2, output_size)
-    if len(output_size) != 2:
-        raise RuntimeError(
-            f"It is expected output_size equals to 2, but got size {len(output_size)}"
-        )
-    kernel_size, dilation, padding, stride = facts = _facts("col2im", facts, 3)
+def _check_columns(input, *given):
+    names = ("output_size", "kernel_size", "dilation", "padding", "stride")
+    facts = _facts("col2im", given, names)
+    output_size, kernel_size, dilation, padding, stride = facts
     shape = input.shape
     if input.ndim not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
@@ -206,7 +205,7 @@ def _check_columns(input, output_size, *facts):
             "too small (non-positive)"
         )
     _refuse_integers("col2im_out_cpu", input.dtype)
-    return (output_size, *facts, (high, wide))
+    return (*facts, (high, wide))
 
 
 # -- shuffles --------------------------------------------------------------------------------------

@@ -30,9 +30,8 @@ def _check(input, bins, weight):
     for k, given in enumerate(bins):
         if type(given) is int:
             check_bins(given, k)
-    check_counted(input)
     if weight is None:
-        return
+        return check_counted(input)
     if tuple(weight.shape) != tuple(input.shape[:-1]):
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as "
@@ -45,6 +44,7 @@ def _check(input, bins, weight):
             f"should have the same dtype, but got input({input.dtype.cpp_name}), and "
             f"weight({weight.dtype.cpp_name})"
         )
+    check_counted(input)
 
 
 @composite(variants="function")

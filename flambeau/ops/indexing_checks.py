@@ -49,9 +49,10 @@ def scatter(layout, dim, index, src):
     sizes = index.sizes or (1,)
     own = layout.sizes or (1,)
     given = None if src is None else src.sizes or (1,)
-    if given is not None and src.ndim and len(given) < ndim:
-        wrap_dim(len(given), len(given))  # the complaint PyTorch stumbles into
     fits = all(k == dim or sizes[k] <= own[k] for k in range(ndim))
+    short = given is not None and src.ndim and len(given) < ndim
+    if short and fits and all(a <= b for a, b in zip(sizes, given)):
+        wrap_dim(len(given), len(given))  # the complaint PyTorch stumbles into
     if given is not None and ndim != len(given):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     if not fits or (given is not None and any(a > b for a, b in zip(sizes, given))):

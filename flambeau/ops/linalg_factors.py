@@ -149,6 +149,11 @@ def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool 
             "dtype.\nNote: this function is intended to be used with the output produced by "
             "torch.linalg.lu_factor"
         )
+    if unpack_pivots and not LU_pivots.ndim:
+        raise RuntimeError(
+            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
+            "properly pass the result of lu_factor?"
+        )
     if LU_data.numel():
         refuse_complex32("scatter_gather_scalar_cpu", LU_data)
     P = L = U = None

@@ -309,8 +309,10 @@ def linalg_lstsq(input, b, rcond: float | None = None, *, driver: str | None = N
             f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
         )
     if input.dtype.category < d.FLOATING or input.dtype in check.HALF:
+        if rcond is not None:  # else PyTorch asks for the precision of the dtype first
+            raise errors.not_implemented("linalg_lstsq_cpu", input.dtype)
         raise RuntimeError("This function doesn't handle types other than float and double")
-    right = b.unsqueeze(-1) if b.ndim < input.ndim else b
+    right = b.unsqueeze(-1) if vector else b
     batch = broadcast_shape(input.shape[:-2], right.shape[:-2])
     input = input.expand(*batch, *input.shape[-2:])
     right = right.expand(*batch, *right.shape[-2:])

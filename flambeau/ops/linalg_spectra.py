@@ -236,8 +236,8 @@ def tolerances(input, atol, rtol, name):
                 f"{name}: {label} tensor of complex type is not supported. Got "
                 f"{value.dtype.scalar_name}"
             )
-    default = d.finfo(input.dtype.to_real()).eps * max(input.shape[-2:])
     if rtol is None:
+        default = d.finfo(input.dtype.to_real()).eps * max(input.shape[-2:])
         if hasattr(atol, "_layout"):
             rtol = public("where")(atol > 0, 0.0, default)
         else:
@@ -272,17 +272,18 @@ def linalg_matrix_rank(
     given = () if tol is MISSING else (tol,)
     _check_tolerances("linalg_matrix_rank", input, given, atol=atol, rtol=rtol)
     check.matrix(input, name, "input")
-    _check_single_or_double(input)
     if given:
         atol, rtol = tol, 0.0
+    if rtol is None or hasattr(atol, "_layout"):  # the precision of the dtype is asked for
+        _check_single_or_double(input)
     atol, rtol = tolerances(input, atol, rtol, name)
     input = input.detach()
+    if not input.numel():
+        return input.new_zeros(input.shape[:-2], dtype=d.int64)
     if hermitian:
         values = public("linalg_eigvalsh")(input).abs()
     else:
         values = public("linalg_svdvals")(input)
-    if not values.shape[-1]:
-        return values.sum(-1).to(d.int64)
     return (values > cut(values.amax(-1), atol, rtol).unsqueeze(-1)).sum(-1)
 
 

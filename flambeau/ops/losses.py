@@ -88,6 +88,10 @@ def _weighted(name, input, target, weight, reduction, by_weight=True, **options)
     number, own = _NUMBERS[reduction], weight
     if weight.shape != target.shape:
         weight = weight.expand(target.shape)
+    if weight.dtype is not input.dtype or target.dtype is not input.dtype:
+        value = reduced(name.removeprefix("weighted_"), NONE, input, target, **options) * weight
+        by_elements = number != MEAN or not by_weight
+        return reduce_tensor(value, number) if by_elements else value.sum() / own.sum()
     if number == MEAN and by_weight:  # each weight counts once, however often it was repeated
         return reduced(name, SUM, input, target, weight, **options) / own.sum()
     return reduced(name, number, input, target, weight, **options)
@@ -114,7 +118,7 @@ def mse_loss(
     weight: OptionalTensor = None,
 ):
     """Mean of the squared differences; with a weight, the mean by weight."""
-    if weight is not None and not input.dtype.is_floating_point:
+    if weight is not None and not _are_alike(input, target, weight):
         return _by_ops("square", input, target, size_average, reduce, reduction, weight)
     return _error("squared_error", input, target, size_average, reduce, reduction, weight)
 
@@ -129,7 +133,7 @@ def l1_loss(
     weight: OptionalTensor = None,
 ):
     """Mean of the absolute differences; with a weight, the mean by weight."""
-    if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
+    if not _are_alike(input, target, input if weight is None else weight):
         return _by_ops("abs", input, target, size_average, reduce, reduction, weight)
     try:
         return _error("absolute_error", input, target, size_average, reduce, reduction, weight)
@@ -137,6 +141,10 @@ def l1_loss(
         if not is_unsaved(error):
             raise
         return _by_ops("abs", input, target, size_average, reduce, reduction, weight)
+
+
+def _are_alike(input, target, weight):
+    return input.dtype.is_floating_point and input.dtype is target.dtype is weight.dtype
 
 
 def _error(name, input, target, size_average, reduce, reduction, weight):
@@ -152,7 +160,7 @@ def _error(name, input, target, size_average, reduce, reduction, weight):
 
 
 def _by_ops(name, input, target, size_average, reduce, reduction, weight):
-    """Integers and complex numbers, by ordinary ops."""
+    """Integers, complex numbers and mixtures, by ordinary ops."""
     given = input
     if input.shape != target.shape:
         input, target = same_shape(input, target, warn=True)
@@ -207,6 +215,8 @@ def huber_loss(
     number = reduction_number(reduction) if weight is None else None
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if input.dtype.is_complex and target.dtype.is_complex:
+        raise errors.not_implemented("huber_cpu", input.dtype)
     if weight is None:
         return reduced("huber_error", number, input, target, delta=float(delta))
     return _weighted(
@@ -236,10 +246,18 @@ def binary_cross_entropy(
         return _probable("binary_entropy", number, input, target)
     weight = weight.expand(_weight_shape(target.shape, weight.shape))
     refuse_gradient("binary_cross_entropy", weight=weight)
-    _one_dtype(input, target, weight)
-    fit(input.shape, weight.shape)
+    _one_dtype(input, target)
     _check_entropy(input)
-    return _probable("weighted_binary_entropy", number, input, target, weight)
+    fit(input.shape, weight.shape)
+    if weight.dtype is input.dtype:
+        return _probable("weighted_binary_entropy", number, input, target, weight)
+    if weight.dtype.is_complex:
+        kinds = weight.dtype.scalar_name, input.dtype.scalar_name
+        raise RuntimeError(
+            f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
+        )
+    value = _probable("binary_entropy", NONE, input, target) * weight
+    return reduce_tensor(value.to(input.dtype), number)
 
 
 def is_unsaved(error):
@@ -455,7 +473,7 @@ def gaussian_nll_loss(
     var: object,
     full: bool = False,
     eps: float = 1e-6,
-    reduction: str = "mean",
+    reduction: object = "mean",
 ):
     """Minus the log likelihood of targets around input, with the variances var."""
     if isinstance(var, float):
@@ -470,7 +488,7 @@ def gaussian_nll_loss(
                 raise ValueError("var has negative entry/entries")
             raise ValueError("var is of incorrect size")
     if reduction not in _NUMBERS:
-        raise ValueError(f"{reduction} is not valid")
+        raise ValueError(reduction + " is not valid")
     number = _NUMBERS[reduction]
     if var.dtype.is_complex:
         raise errors.not_implemented("lt_cpu", var.dtype)

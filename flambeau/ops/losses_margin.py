@@ -20,7 +20,7 @@ from flambeau.ops.losses import (
 from flambeau.ops.losses_rows import MEAN, NONE, SUM, first_dtype, loss, reduced
 from flambeau.ops.rules import promoted
 from flambeau.ops.support import refuse_gradient
-from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
+from flambeau.ops.table import OptionalTensor, composite, public, template
 
 NN = "nn.functional"
 TINY = 1e-12  # keeps the cosine of vectors of zeros away from a division by zero
@@ -89,8 +89,8 @@ def _hinges(input, target, margin, number):
         return reduced("hinge", number, input, target, margin=float(margin))
     if input.dtype.category == d.INTEGER:  # so is the margin, and what is missing wraps around
         margin = int(d.check_fits(margin, input.dtype))
-    near = m.where(target == -1, 0, input)
-    value = near + m.where(target == 1, 0, (margin - input).clamp(min=0))
+    short = (margin - input).clamp(min=0)
+    value = m.where(target == -1, 0, input) + m.where(target == 1, 0, short)
     return reduce_tensor(value.to(input.dtype), number)
 
 
@@ -254,7 +254,7 @@ def triplet_margin_loss(
     return _triplets(distance, anchor, positive, negative, margin, swap, reduction)
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def functional_triplet_margin_loss(
     anchor,
     positive,
@@ -364,11 +364,11 @@ def _check_types(function, input, target, weight=None):
         )
 
 
-@composite(namespace=NN, variants="")
+@composite(namespace=NN, variants="", python=False)
 def multi_margin_loss(
     input,
     target,
-    p: Scalar = 1,
+    p: object = 1,
     margin: float = 1.0,
     weight: OptionalTensor = None,
     size_average: object = None,
@@ -482,17 +482,17 @@ def multilabel_soft_margin_loss(
     weight: OptionalTensor = None,
     size_average: object = None,
     reduce: object = None,
-    reduction: str = "mean",
+    reduction: object = "mean",
 ):
     """Cross entropy of each class with its own sigmoid, averaged over classes."""
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
     if not input.dtype.is_floating_point:
         raise errors.not_implemented("log_sigmoid_cpu", input.dtype)
     if not input.ndim:
         raise errors.no_dimensions(-1)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
     classes = input.shape[-1]
     alike = hasattr(target, "dtype") and (input.dtype, input.shape) == (target.dtype, target.shape)
     if alike and weight is None and reduction == "mean":

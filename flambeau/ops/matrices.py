@@ -53,12 +53,12 @@ def linalg_cross(input, other, *, dim: int = -1):
             f"{other.shape[dim]}"
         )
     a, b = public("broadcast_tensors")(input, other)
+    if group_of(input) in ("bool", "wide", "chalf"):
+        raise errors.not_implemented("cross", input.dtype)
     if input.dtype is not other.dtype:
         raise RuntimeError(
             f"expected scalar type {input.dtype.scalar_name} but found {other.dtype.scalar_name}"
         )
-    if group_of(input) in ("bool", "wide", "chalf"):
-        raise errors.not_implemented("cross", input.dtype)
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 

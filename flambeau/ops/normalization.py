@@ -127,6 +127,11 @@ def rms_norm(
     if type(normalized_shape) is not tuple:
         normalized_shape = _sizes("rms_norm", normalized_shape)
     dtype = input.dtype
+    if not normalized_shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []"
+        )
     if weight is not None:
         _check_rms_weight(weight, normalized_shape)
     if input.ndim < len(normalized_shape):

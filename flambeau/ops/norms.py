@@ -233,7 +233,7 @@ def dist_grad(g, input, other, out, p):
         other=lambda g, input, other, out, p: -dist_grad(g, input, other, out, p),
     ),
 )
-def dist(input, other, p: float = 2.0):
+def dist(input, other, p: Scalar = 2.0):
     """The p-norm of the difference."""
     difference = input - other
     if difference.dtype.category < d.FLOATING:

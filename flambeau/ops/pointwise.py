@@ -134,9 +134,21 @@ def mul(input, other):
     return input * other
 
 
+def _check_factor(bound):
+    """A float beside integers is taken for an integer: it must be one of their dtype."""
+    if type(bound["value"]) is float:
+        common = d.result_dtype(
+            [(bound[n].dtype, 2 if bound[n].ndim else 1) for n in ("input", "tensor1", "tensor2")]
+        )
+        if common in (d.uint8, d.int8, d.int16, d.int32, d.int64):  # others have no kernel
+            d.check_fits(bound["value"], common)
+
+
 @pointwise(
     dtype=promoted,
     dtypes=refuses("addcmul_cpu_out", "bool wide"),
+    check=_check_factor,
+    settled=True,
     old_orders=(("input", "value", "tensor1", "tensor2"),),
     numbers=False,
     grad=dict(

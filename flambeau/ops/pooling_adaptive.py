@@ -164,13 +164,12 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     if output_size is None:
         output_size = _scaled_sizes(name, dims, input.shape, output_ratio)
     if samples is None:
-        if input.dtype.is_complex:
-            raise errors.not_implemented(f"{name}_out_frame", input.dtype)
         ndim = input.ndim
         if ndim < dims + 1:
-            raise w.dimension_out_of_range(-dims - 1, ndim)
-        batch = input.shape[0] if ndim == dims + 2 else 1
-        samples = input.new_empty((batch, input.shape[-dims - 1], dims)).uniform_()
+            raise w.dimension_out_of_range(-dims - 1 if ndim else 0, ndim)
+        batch = 1 if ndim == dims + 1 else input.shape[0]
+        shape = batch, input.shape[-dims - 1], dims
+        samples = input.detach().new_empty(shape).uniform_()
     if not hasattr(samples, "_layout"):
         raise TypeError(
             f"{name}(): argument 'random_samples' (position 4) must be Tensor, not "

@@ -294,6 +294,8 @@ def adaptive_sizes(output_size, shape, dims):
     if output_size is None:
         raise TypeError("object of type 'NoneType' has no len()")
     if not isinstance(output_size, (tuple, list)):
+        if output_size is True or output_size is False:
+            raise TypeError("argument 'output_size' (position 2) must be tuple of ints, not bool")
         return (operator.index(output_size),) * dims
     if len(shape) <= len(output_size):
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")

@@ -246,6 +246,7 @@ def select_scatter(input, src, dim: int, index: int):
 )
 def slice_scatter(input, src, dim: int = 0, start: int = None, end: int = None, step: int = 1):
     """input with src in a slice of a dimension."""
+    wrap_dim(dim, input.ndim)
     return _written(input, src, lambda z: slice(z, dim, start, end, step))
 
 

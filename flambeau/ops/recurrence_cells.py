@@ -58,7 +58,10 @@ def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
         if kind != "gru":
             _check_weights(w_ih, w_hh, CELLS[kind].gates)
         _check_input(input, w_ih)
+        w_hh.shape[1]  # looked at before batches are
         _check(input, hidden, cell, w_hh)
+        if kind == "gru":
+            _check_weights(w_ih, w_hh, CELLS[kind].gates)
     except IndexError:
         raise errors.dimension_out_of_range(1, 1) from None
     linear = public("linear")

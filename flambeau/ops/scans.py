@@ -206,12 +206,18 @@ def _spacing(name, y, x, dim):
 
 def _sampled(name, y, dx, dim):
     """The dimension along which y was sampled, counted from the front."""
-    if not y.ndim:
-        raise errors.no_dimensions(dim)
+    if name == "trapezoid":  # which complaint comes first is not the same in both
+        _check_sampled_dim(y, dim)
     if y.dtype is d.bool_:
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
     if isinstance(dx, complex):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+    return _check_sampled_dim(y, dim)
+
+
+def _check_sampled_dim(y, dim):
+    if not y.ndim:
+        raise errors.no_dimensions(dim)
     return _dimension(dim, y.ndim)
 
 
@@ -352,8 +358,11 @@ def corrcoef(input):
 
 def _gradient_dims(input, spacing, dim, edge_order):
     """(dimensions, spacing per dimension) after the checks of PyTorch."""
-    if isinstance(dim, bool):
+    if isinstance(dim, (bool, float, complex, str)):
         raise errors.combination("gradient", [input], ["Tensor input, tuple of ints dim"], dim=dim)
+    if isinstance(spacing, str):
+        forms = ["Tensor input, *, Number spacing"]
+        raise errors.combination("gradient", [input], forms, spacing=spacing)
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")

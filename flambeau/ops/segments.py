@@ -27,23 +27,27 @@ def _lengths(data, lengths, offsets, axis, unsafe):
     given = offsets if lengths is None else lengths
     # offsets come first where both are given
     word, told = ("lengths", lengths) if offsets is None else ("offsets", offsets)
-    refuse_gradient("segment_reduce", **{word: told})
+    if data.ndim < told.ndim:
+        raise RuntimeError(f"Expected data.dim() >= {word}_value.dim() to be true, but got false.")
     if axis != told.ndim - 1:
         raise RuntimeError(
             f"segment_reduce(): Expected axis to be the last dimension of {word} but got {axis}."
         )
+    if given is lengths and not unsafe and given.dtype.is_complex:
+        raise errors.not_implemented("min_all", given.dtype)
+    if given is lengths and not unsafe and bool((lengths < 0).any()):
+        raise RuntimeError("lengths contains negative value!")
     if given.dtype.is_floating_point or given.dtype.is_complex:
         raise errors.not_implemented("_segment_reduce_lengths_cpu_kernel1", given.dtype)
     if lengths is None:
         return offsets.diff(dim=-1)
-    if not unsafe:
-        if bool((lengths < 0).any()):
-            raise RuntimeError("lengths contains negative value!")
-        if not bool((lengths.sum(-1) == data.shape[axis]).all()):
-            raise RuntimeError(
-                "segment_reduce(): Expected all rows of lengths along axis to sum to "
-                "data.size(lengths.dim()-1) when !unsafe."
-            )
+    if unsafe and bool((lengths < 0).any()):
+        raise RuntimeError("Expected segment_length >= 0 to be true, but got false.")
+    if not unsafe and not bool((lengths.sum(-1) == data.shape[axis]).all()):
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to "
+            "data.size(lengths.dim()-1) when !unsafe."
+        )
     return lengths
 
 
@@ -53,6 +57,7 @@ def segment_reduce(
     offsets: OptionalTensor = None, axis: int = 0, unsafe: bool = False, initial: object = None,
 ):  # fmt: skip
     """Sums, means, products or extremes of segments along axis, told by lengths or offsets."""
+    refuse_gradient("segment_reduce", lengths=lengths, indices=indices, offsets=offsets)
     axis = wrap_dim(axis, data.ndim)
     if reduce not in _REDUCTIONS:
         raise RuntimeError(

@@ -185,10 +185,12 @@ def istft(
             "istft requires a complex-valued input tensor matching the output from stft with "
             "return_complex=True."
         )
-    if not input.ndim:
-        raise errors.dimension_out_of_range(-2, 0)
-    if input.ndim not in (2, 3):
-        raise RuntimeError(head + " : expected a tensor with 2 or 3 dimensions")
+    if input.ndim < 2:  # complex numbers are pairs there, from the end
+        raise errors.dimension_out_of_range(-2 - input.ndim, input.ndim + 1)
+    if input.ndim > 3:
+        raise RuntimeError(
+            head + f" : expected a tensor with 3 or 4 dimensions, but got {input.ndim + 1}"
+        )
     spectra = input if input.ndim == 3 else input.unsqueeze(0)
     onesided = spectra.shape[1] != n_fft if onesided is None else onesided
     bins = n_fft // 2 + 1 if onesided else n_fft

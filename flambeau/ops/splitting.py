@@ -101,7 +101,8 @@ def _given(layout, split_sizes, dim):
 def _even_split(input, split_size, dim):
     if not input.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    dim = wrap_dim(dim, input.ndim)
+    if split_size >= 0:  # else that is what is complained about
+        dim = wrap_dim(dim, input.ndim)
     return _pieces(input, dim, _even(input, split_size, dim))
 
 
@@ -199,14 +200,16 @@ def unbind(input, dim: int = 0):
 @composite(variants="function method")
 def tensor_split(input, indices_or_sections: object, dim: int = 0):
     """Pieces of nearly equal size, or cut before the given positions."""
-    if not input.ndim:
-        raise RuntimeError(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
-        )
     if isinstance(indices_or_sections, (bool, float, complex, str)):
         forms = "tuple of ints indices", "Tensor tensor_indices_or_sections", "int sections"
         forms = [f"Tensor input, {form}, int dim = 0" for form in forms]
         raise errors.combination("tensor_split", (input, indices_or_sections), forms)
+    if isinstance(indices_or_sections, int) and indices_or_sections > errors.LARGEST:
+        raise ValueError("Overflow when unpacking long long")
+    if not input.ndim:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     dim, where = wrap_dim(dim, input.ndim), indices_or_sections
     if hasattr(where, "_layout"):
         where = where.tolist()

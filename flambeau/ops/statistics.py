@@ -257,6 +257,8 @@ def _spread(name):
             correction = arguments[1]
         if input.dtype.category < d.FLOATING:
             raise RuntimeError(f"{_family(name)} only support floating point and complex dtypes")
+        if correction.__class__ is complex:
+            raise d.overflow(d.float64)
         found = _compute(name, input, dim, float(correction), keepdim, out)
         return found if out is None else out
 

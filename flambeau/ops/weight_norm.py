@@ -32,7 +32,7 @@ def _gradients(g, v, length, dim):
 
 
 def _check(v, length, dim):
-    if not v.ndim and dim == -1:
+    if not v.ndim and dim == -1 and v.dtype.is_floating_point:
         raise errors.no_dimensions(dim)
     if dim != 0 and dim != v.ndim - 1:  # PyTorch has a kernel for the first and the last dimension
         return

@@ -49,7 +49,7 @@ JUDGED = [
         "sizes and dtypes that PyTorch does not look at: it reads beyond the memory of a parameter",
     ),
     (
-        ".*", "refuses", r"zeros\(\[([^]]*, )?0[],]|made\(torch, \d+, \((\d, )*0,",
+        ".*", "refuses", r"zeros\(\[([^]]*, )?0[],]|made\(torch, \d+, \((\d, )*0[,)]",
         "operands without elements: PyTorch returns before it looks at the rest",
     ),
     (
@@ -147,6 +147,91 @@ JUDGED = [
     (
         "lp_pool1d", "accepts", "must be Tensor, not tuple",
         "a kernel size that is a tuple of one meets a product in PyTorch's Python",
+    ),
+    (
+        ".*", "accepts", "round_vml_cpu",
+        "decimals=0 spelled out for integers, which PyTorch has no kernel for: they are round",
+    ),
+    (
+        r"(nn\.functional\.|functional_)?grouped_mm", "accepts", "multiple of 16 bytes",
+        "strides that PyTorch's kernel of grouped products does not take; ours takes any",
+    ),
+    (
+        r"(nn\.functional\.|functional_)?dropout[123]d", "accepts", "training=False, inplace=True",
+        "a leaf without a batch, which PyTorch gives a batch in place where nothing is dropped",
+    ),
+    (
+        ".*", "accepts", r"9223372036854775808.*promote Bool and UInt64",
+        "a number beyond int64 beside booleans: here it is a number as any other",
+    ),
+    (
+        "linalg.matrix_exp|matrix_exp", "accepts", "view size is not compatible",
+        "a view of a turned batch inside of a function",
+    ),
+    (
+        r"(nn\.functional\.|functional_)?(interpolate|upsample).*", "other error",
+        "TypeError for ValueError",
+        "no tensor, and align_corners where it has no meaning: which of the two is named",
+    ),
+    (
+        r"(nn\.functional\.|functional_)?lp_pool2d", "other error", "too many values to unpack",
+        "a string as a kernel size, which PyTorch takes apart",
+    ),
+    (
+        r"(nn\.functional\.|functional_)?(nll_loss|cross_entropy)", "other error",
+        r"made\(torch, \d+, \(0, .*, \(\), ",
+        "a target without dimensions beside an empty batch: PyTorch finds both to have no samples",
+    ),
+    (
+        "lu_unpack", "other error|accepts|refuses", "",
+        "pivots that do not belong to the factors: PyTorch reads beyond them",
+    ),
+    (
+        "hash_tensor", "refuses", "mode=",
+        "modes beyond 32 bits, of which PyTorch drops the upper half",
+    ),
+    (
+        "(var|std)_mean", "differs", r"inf.* for \(?nan",
+        "the mean of numbers with an infinity, which PyTorch's running formula makes nan",
+    ),
+    (
+        "add|sub|rsub|diff|mean|inner|addcmul|addcdiv|logcumsumexp|pow|rnn_tanh_cell", "differs",
+        r"complex(64|128).* for \(?([-+\w.]*nan|-inf\+0j)",
+        "complex infinities: PyTorch multiplies by one or divides where here nothing is done",
+    ),
+    (
+        "addcmul|cross|matrix_power", "differs", "",
+        "products beyond the largest number, which are kept where a product and a sum are one",
+    ),
+    (
+        r"(linalg\.|linalg_)?(matrix_rank|cholesky_ex|slogdet)|lu|triangular_solve|"
+        "cholesky_inverse",
+        "differs", "",
+        "matrices that are singular, not definite or of numbers near 1e30: what sums leave of them",
+    ),
+    (
+        r"(special[._])?airy_ai", "differs", "float64",
+        "PyTorch's series is right to five digits between -3.5 and -2",
+    ),
+    (
+        "copysign", "differs", "bfloat16",
+        "the sign of a nan that became bfloat16, which is PyTorch's for whole vectors only",
+    ),
+    (
+        "unique", "differs", "",
+        "each nan is unique, in an order that is nobody's",
+    ),
+    (
+        "sub|subtract", "differs", "alpha=-9223372036854775808",
+        "the negative of -2**63, which is no int64",
+    ),
+    (
+        "addmv", "differs", r"for float\d+\[\]",
+        "no rows and an input without dimensions: PyTorch returns that input",
+    ),
+    (
+        ".*attention", "other error", "complex",
+        "complex attention, which is refused before shapes are looked at",
     ),
 ]  # fmt: skip
 
