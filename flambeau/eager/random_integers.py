@@ -6,7 +6,7 @@ round up to the excluded bound. See `ops/sampling_bounds.py`. The memory side is
 
 from flambeau import _dtype as d
 from flambeau.eager.rows import is_computed
-from flambeau.eager.sampling import COMMON, fill, fills, require
+from flambeau.eager.sampling import COMMON, check_overlap, fill, fills, require
 from flambeau.ops.sampling_bounds import (
     DIGITS,
     bound,
@@ -36,6 +36,7 @@ def random_all(out, generator):
     if not is_computed(out):
         return
     dtype = out.dtype
+    check_overlap(out)
     require(dtype, COMMON | {d.bool_}, "random_kernel_cpu")
     if dtype is d.bool_:
         span = 2

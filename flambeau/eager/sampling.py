@@ -87,7 +87,7 @@ def overlapping():
     )
 
 
-def _check_overlap(out):
+def check_overlap(out):
     if is_computed(out) and overlaps_itself(out._layout):
         raise overlapping()
 
@@ -217,7 +217,7 @@ def normal_(out, mean, std, generator):
 def log_normal_(out, mean, std, generator):
     if out.device.runtime.computes and not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    _check_overlap(out)
+    check_overlap(out)
     _fill_through_libm(out, "log_normal", "log_normal_cpu", HALF_AND_UP, generator, mean, std)
 
 
@@ -236,7 +236,7 @@ def exponential_(out, lambd, generator):
     if out.device.runtime.computes and not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     if is_computed(out) and not out.dtype.is_floating_point:
-        _check_overlap(out)
+        check_overlap(out)
         raise _continuous("Exponential", out.dtype.scalar_name)
     _fill_through_libm(out, "exponential", "exponential_cpu", HALF_AND_UP, generator, lambd)
 
@@ -271,7 +271,7 @@ def bernoulli_(out, p, generator):
     if out.device.runtime.computes and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if is_computed(out):
-        _check_overlap(out)
+        check_overlap(out)
         require(out.dtype, COMMON | {d.bool_}, "bernoulli_scalar_cpu_")
         fill(out, "bernoulli", (out.dtype.code,), generator, p)
 

@@ -209,7 +209,8 @@ def cross_entropy(
     ndim = input._layout.ndim
     plain = ndim == 2 and target._layout.ndim == 1 and label_smoothing == 0.0
     if plain and reduction in _REDUCTIONS:
-        _check_constant(input, weight)
+        if weight is not None and input.shape[0] == target.shape[0]:
+            _check_constant(input, weight)
         return _cross_entropy_rows(input, target, weight, ignore_index, reduction)[0]
     _check_reduction(reduction)
     if input.shape == target.shape:

@@ -335,11 +335,11 @@ def functional_embedding_bag(
     offsets: OptionalTensor = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
+    scale_grad_by_freq: object = False,
     mode: str = "mean",
-    sparse: bool = False,
+    sparse: object = False,
     per_sample_weights: OptionalTensor = None,
-    include_last_offset: bool = False,
+    include_last_offset: object = False,
     padding_idx: int | None = None,
 ):
     """Sums, means or maxima of the rows that bags of indices name.
@@ -377,6 +377,9 @@ def functional_embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
             f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         )
+    scale_grad_by_freq = _flag("scale_grad_by_freq", 4, scale_grad_by_freq)
+    sparse = _flag("sparse", 6, sparse)
+    include_last_offset = _flag("include_last_offset", 8, include_last_offset)
     _check_table(weight)
     return bags(
         weight,
@@ -390,6 +393,15 @@ def functional_embedding_bag(
         _padding(weight, padding_idx),
         sparse,
     )[0]
+
+
+def _flag(name, place, given):
+    if not isinstance(given, bool | None):
+        raise TypeError(
+            f"embedding_bag(): argument '{name}' (position {place}) must be bool, not "
+            f"{errors.kind_name(given)}"
+        )
+    return bool(given)
 
 
 def _check_bags(input, weight, offsets, per_sample_weights):

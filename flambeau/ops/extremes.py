@@ -384,7 +384,7 @@ def min(input, dim: object = None, keepdim: bool = False, *, other: object = Non
 def _both(overload, out, arguments):
     row = public("_aminmax")
     input, dim, _ = arguments
-    if dim is not None and not input.ndim and input.dtype.is_complex:
+    if dim in (0, -1) and not input.ndim and input.dtype.is_complex:
         raise RuntimeError(f"aminmax not implemented for {input.dtype.scalar_name}")
     if out is None:
         return named.aminmax(row(*arguments))

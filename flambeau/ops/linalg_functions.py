@@ -6,6 +6,7 @@ squared back up; its derivative is a corner of the exponential of a matrix twice
 
 import functools
 import itertools
+import operator
 
 from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
@@ -252,7 +253,18 @@ def _basis(A, q, rounds, M):
     return Q
 
 
+def _check_columns(q):
+    try:
+        operator.index(q)
+    except TypeError:
+        raise TypeError(
+            "randn(): argument 'size' failed to unpack the object at pos 2 with error "
+            f'"type must be tuple of ints,but got {type(q).__name__}"'
+        ) from None
+
+
 def _low_rank(A, q, rounds, M):
+    _check_columns(q)
     rows, columns = A.shape[-2:]
     if M is not None:
         kind = A.dtype if A.dtype.category >= d.FLOATING else d.float32

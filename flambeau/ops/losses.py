@@ -308,6 +308,8 @@ def _weight_shape(target, weight):
 
 def logit_loss(input, target, weight, pos_weight, number):
     """Cross entropy with logits, with PyTorch's checks."""
+    if target.dtype.is_complex and input.dtype.is_floating_point:
+        return _complex_logit_loss(input, target, weight, pos_weight, number)
     if weight is None and pos_weight is None:
         _target_dtype(input, target)
         return reduced("logit_entropy", number, input, target)
@@ -329,6 +331,14 @@ def logit_loss(input, target, weight, pos_weight, number):
     weight, pos_weight = ((one if t is None else t).expand(shape) for t in (weight, pos_weight))
     _target_dtype(input, target)
     return reduced("weighted_logit_entropy", number, input, target, weight, pos_weight)
+
+
+def _complex_logit_loss(input, target, weight, pos_weight, number):
+    """The same where targets are complex, which PyTorch does not forbid."""
+    if pos_weight is not None:
+        raise errors.cannot_cast(target.dtype, input.dtype)
+    value = (1 - target) * input - public("logsigmoid")(input)
+    return reduce_tensor(value if weight is None else value * weight, number)
 
 
 def _target_dtype(input, target):
@@ -459,9 +469,11 @@ def functional_poisson_nll_loss(
     size_average: object = None,
     eps: float = 1e-8,
     reduce: object = None,
-    reduction: str = "mean",
+    reduction: object = "mean",
 ):
     """Minus the log likelihood of counts with the rates input (or exp(input))."""
+    if size_average is None and reduce is None and not isinstance(reduction, str):
+        raise ValueError(reduction + " is not a valid value for reduction")
     number = reduction_number(reduction, size_average, reduce)
     return _poisson(input, target, log_input, full, eps, number)
 

@@ -5,6 +5,8 @@ that computes them; those that compare the scores of a row with each other work 
 with derivatives of their own, so that what a row of comparisons needs is gone when it is done.
 """
 
+import numbers
+
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape
@@ -59,7 +61,7 @@ def soft_margin_loss(
         fit(input.shape, broadcast_shape(input.shape, target.shape))
         target = target.expand(input.shape)
     if input.dtype.is_complex:
-        return reduce_tensor((-target * input).exp().log1p(), number)
+        return reduce_tensor((-target * input).exp().log1p().to(input.dtype), number)
     return reduced("soft_margin", number, input, target)
 
 
@@ -155,7 +157,8 @@ def _rankings(input1, input2, target, margin, number):
 @composite(variants="function")
 def margin_ranking_loss(input1, input2, target, margin: float = 0.0, reduction: int = 0):
     """How far pairs are from the order that the target (1 or -1) asks for."""
-    return _rankings(input1, input2, target, margin, reduction)
+    number = reduction if reduction in (MEAN, SUM) else NONE
+    return _rankings(input1, input2, target, margin, number)
 
 
 @composite(namespace=NN, variants="")
@@ -199,7 +202,8 @@ def _cosines(input1, input2, target, margin, number):
 @composite(variants="function")
 def cosine_embedding_loss(input1, input2, target, margin: float = 0.0, reduction: int = 0):
     """1 - cosine of pairs with target 1, cosine above the margin of pairs with target -1."""
-    return _cosines(input1, input2, target, margin, reduction)
+    number = reduction if reduction in (MEAN, SUM) else NONE
+    return _cosines(input1, input2, target, margin, number)
 
 
 @composite(namespace=NN, variants="", python=False)
@@ -254,7 +258,7 @@ def triplet_margin_loss(
     return _triplets(distance, anchor, positive, negative, margin, swap, reduction)
 
 
-@composite(namespace=NN, variants="", python=False)
+@composite(namespace=NN, variants="")
 def functional_triplet_margin_loss(
     anchor,
     positive,
@@ -271,9 +275,8 @@ def functional_triplet_margin_loss(
     number = reduction_number(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    _check_triplet(anchor, positive, negative)
-    distance = _norm_distance(p, eps)
-    return _triplets(distance, anchor, positive, negative, margin, swap, number)
+    given = anchor, positive, negative, margin, p, eps, swap
+    return public("triplet_margin_loss")(*given, number)
 
 
 @composite(namespace=NN, variants="")
@@ -364,7 +367,7 @@ def _check_types(function, input, target, weight=None):
         )
 
 
-@composite(namespace=NN, variants="", python=False)
+@composite(namespace=NN, variants="")
 def multi_margin_loss(
     input,
     target,
@@ -381,6 +384,16 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
+    if not hasattr(target, "_layout"):
+        raise TypeError(
+            "multi_margin_loss(): argument 'target' (position 2) must be Tensor, not "
+            f"{errors.kind_name(target)}"
+        )
+    if not isinstance(margin, numbers.Number):
+        raise TypeError(
+            "multi_margin_loss(): argument 'margin' (position 4) must be Number, not "
+            f"{errors.kind_name(margin)}"
+        )
     _check_scores(input)
     samples = input.shape[0] if input.ndim == 2 else 1
     if target.ndim > 1 or target.numel() != samples:

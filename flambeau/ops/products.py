@@ -239,8 +239,8 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
     if kinds:
         raise errors.not_implemented("addr_cpu", vec1.dtype)
     common = d.promote_types(d.promote_types(input.dtype, vec1.dtype), vec2.dtype)
-    product = vec1.to(common).outer(vec2.to(common))
-    if product.dtype.category == 0 and input.dtype.category == 0:
+    input, product = input.to(common), vec1.to(common).outer(vec2.to(common))
+    if common.category == 0:
         product = product & bool(alpha)
         return product | input if beta else product
     product = product if alpha == 1 else product * alpha

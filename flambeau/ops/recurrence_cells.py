@@ -54,6 +54,7 @@ def _rnn_step(x_gates, h_gates, hidden, cell: OptionalTensor, kind: str):
 def _cell(kind, input, hidden, cell, w_ih, w_hh, b_ih, b_hh):
     try:
         if kind == "lstm":
+            w_hh.shape[1]  # looked at before sizes are
             _check_input(input, w_ih)
         if kind != "gru":
             _check_weights(w_ih, w_hh, CELLS[kind].gates)
