@@ -245,6 +245,7 @@ def exponential_(out, lambd, generator):
 def geometric_(out, p, generator):
     if out.device.runtime.computes and not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    check_overlap(out)
     _fill_through_libm(out, "geometric", "geometric_cpu", COMMON, generator, p)
 
 

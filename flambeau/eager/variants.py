@@ -399,14 +399,14 @@ class Variant:
         folded, check, first = dict.fromkeys(values), op.options.get("check"), self.names[0]
 
         def run(input, number):
-            if input._layout.dtype.category < _dtype.FLOATING:
-                if check is not None:
-                    check({first: input, name: number})
-            elif number in folded:
+            dtype = input._layout.dtype
+            if dtype.category >= _dtype.FLOATING and number in folded:
                 variant = folded[number]
                 if variant is None:
                     variant = folded[number] = Variant(op, "t", (*self.statics, (name, number)))
                 return variant.run(input)
+            if check is not None:
+                check({first: input, name: number})
             return plain(input, number)
 
         return run

@@ -254,6 +254,8 @@ _LARGEST = {
 
 
 def _check_lambda(bound):
+    if isinstance(bound["lambd"], complex):
+        raise d.overflow(d.float64)
     if group_of(bound["input"]) not in ("half", "float"):
         raise errors.not_implemented("softshrink_check", bound["input"].dtype)
     if not 0 <= bound["lambd"] < float("inf"):

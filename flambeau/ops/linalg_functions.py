@@ -264,8 +264,10 @@ def _check_columns(q):
 
 
 def _low_rank(A, q, rounds, M):
-    _check_columns(q)
     rows, columns = A.shape[-2:]
+    if M is not None:
+        M = M.expand(A.shape)
+    _check_columns(q)
     if M is not None:
         kind = A.dtype if A.dtype.category >= d.FLOATING else d.float32
         for t in (A, M):
@@ -274,7 +276,6 @@ def _low_rank(A, q, rounds, M):
                     "expected m1 and m2 to have the same dtype, but got: "
                     f"{t.dtype.cpp_name} != {kind.cpp_name}"
                 )
-        M = M.expand(A.shape)
     wide = rows < columns
     if wide:
         A, M = adjoint(A), None if M is None else adjoint(M)

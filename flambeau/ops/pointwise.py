@@ -430,13 +430,15 @@ def _folded_power(x, y):
 
 def _check_power(bound):
     exponent = bound["exponent"]
-    if type(exponent) is int and not 0 <= exponent < 128:  # what every dtype holds passes at once
-        base = bound["input"]
-        dtype = getattr(base, "dtype", None)
-        if dtype is not None and dtype.category < d.FLOATING:
-            if exponent < 0:
-                raise RuntimeError("Integers to negative integer powers are not allowed.")
-            d.check_fits(d.check_fits(exponent, d.int64), dtype)
+    if type(exponent) not in (int, float) or 0 <= exponent < 128:  # what every dtype holds
+        return
+    dtype = getattr(bound["input"], "dtype", None)
+    if dtype is d.float16:
+        d.check_fits(exponent, dtype)
+    elif type(exponent) is int and dtype is not None and dtype.category < d.FLOATING:
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        d.check_fits(d.check_fits(exponent, d.int64), dtype)
 
 
 def _base_gradient(g, input, exponent):

@@ -315,6 +315,11 @@ def _unpool(dims, input, indices, outs, stride):
                 "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
                 f"output_size[{k}]={o}"
             )
+    if not hasattr(indices, "_layout"):
+        raise TypeError(
+            f"max_unpool{dims}d(): argument 'indices' (position 2) must be Tensor, not "
+            f"{errors.kind_name(indices)}"
+        )
     if input.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got "

@@ -382,6 +382,8 @@ def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
     left, right = map(list, dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
+    if out is not None and not hasattr(out, "_layout"):
+        raise TypeError(f"tensordot(): argument 'out' must be Tensor, not {errors.kind_name(out)}")
     if a.ndim == b.ndim == len(left) == 1:
         refuse_complex32("dot", a)
     found = contract(a, b, left, right)
@@ -426,6 +428,10 @@ def contract(a, b, left, right):
     rows, columns = [a.shape[k] for k in free_a], [b.shape[k] for k in free_b]
     x = a.permute(free_a + left).reshape(math.prod(rows), count)
     y = b.permute(right + free_b).reshape(count, math.prod(columns))
+    if a.dtype is d.bool_ and math.prod(rows) == math.prod(columns) == 1:
+        if a.is_contiguous() and b.is_contiguous():  # PyTorch multiplies and sums others
+            raise errors.not_implemented("dot", a.dtype)
+        return (x & y.t()).any().reshape(rows + columns)
     return x.mm(y).reshape(rows + columns)
 
 

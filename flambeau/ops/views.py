@@ -636,6 +636,10 @@ def contiguous(input, memory_format: object = contiguous_format):
         return input if input._layout.is_contiguous else input.clone(memory_format=memory_format)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if memory_format is None:
+        raise TypeError(
+            "contiguous(): argument 'memory_format' must be torch.memory_format, not NoneType"
+        )
     return (
         input
         if input.is_contiguous(memory_format=memory_format)

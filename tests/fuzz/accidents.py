@@ -153,6 +153,14 @@ JUDGED = [
         "decimals=0 spelled out for integers, which PyTorch has no kernel for: they are round",
     ),
     (
+        r"(nn\.functional\.|functional_)?(avg|lp)_pool3d", "accepts", "avg_pool3d_out_frame.*'(BF|H)",
+        "means over volumes of half types, which PyTorch has on GPUs only",
+    ),
+    (
+        "nansum", "differs", "float16.*dtype=torch.int",
+        "infinities as integers, which no rule settles",
+    ),
+    (
         r"(nn\.functional\.|functional_)?grouped_mm", "accepts", "multiple of 16 bytes",
         "strides that PyTorch's kernel of grouped products does not take; ours takes any",
     ),
