@@ -153,7 +153,8 @@ JUDGED = [
         "decimals=0 spelled out for integers, which PyTorch has no kernel for: they are round",
     ),
     (
-        r"(nn\.functional\.|functional_)?(avg|lp)_pool3d", "accepts", "avg_pool3d_out_frame.*'(BF|H)",
+        r"(nn\.functional\.|functional_)?(avg|lp)_pool3d", "accepts",
+        "avg_pool3d_out_frame.*'(BF|H)",
         "means over volumes of half types, which PyTorch has on GPUs only",
     ),
     (
