@@ -132,7 +132,7 @@ class Kernel:
 
     def barrier(self):
         """All threads of the group wait for one another (on a GPU; phases see to it elsewhere)."""
-        self.fn.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", self.fn.value(0, I32))
+        self.fn.call("llvm.nvvm.barrier0", "void")  # the name that every LLVM since 15 reads
 
     def shared(self, type, count):
         """Memory that the threads of a group share."""
