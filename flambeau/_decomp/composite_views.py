@@ -66,6 +66,17 @@ def contiguous(self: Tensor, *, memory_format: Any = flambeau.contiguous_format)
     return aten.clone.default(self, memory_format=memory_format)
 
 
+@composite("ravel")
+def ravel(self: Tensor) -> Tensor:
+    return aten.view.default(aten.contiguous.default(self), [-1])
+
+
+@composite("narrow")
+def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+    start = start + self.shape[dim] if isinstance(start, int) and start < 0 else start
+    return aten.slice.Tensor(self, dim, start, start + length)
+
+
 @composite("numpy_T")
 def numpy_t(self: Tensor) -> Tensor:
     return aten.permute.default(self, list(range(self.ndim))[::-1])

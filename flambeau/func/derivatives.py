@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import autograd
+from flambeau._memory_format import preserve_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import inference_mode, modes
 from flambeau.eager import creation
@@ -181,7 +182,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
             output, aux = split_aux(func(*given, **kwargs), has_aux, title)
             _check_scalar(output, title)
             graph = outside and reaches_others([output], inputs)
-            ones = creation.ones_like(output.detach())
+            ones = creation.ones_like(output, memory_format=preserve_format)
         found = pulled([output], inputs, [ones], False, graph)
         gradient = tree_unflatten(found, tree)
         gradient = gradient[0] if not isinstance(argnums, tuple) else tuple(gradient)
@@ -401,23 +402,6 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
 
 
 # -- others ----------------------------------------------------------------------------------------
-
-
-def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
-    """func; here, ops in place need no other form before a transform can see them."""
-    if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(
-            "functionalize(f, remove='mutations'): received invalid argument for remove=. Valid "
-            "options are:\n     remove='mutations': all inplace and out= operators will be "
-            "removed from the program, and replaced\n         with their out-of-place "
-            "equivalents."
-        )
-
-    @functools.wraps(func)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return func(*args, **kwargs)
-
-    return wrapped
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flambeau import _device
-from flambeau._memory_format import contiguous_format
+from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.eager.methods import function
@@ -39,7 +39,8 @@ def _like(name):
         if not isinstance(t, Tensor) or not is_at(t, level):
             return place.copy(*args, **kwargs)
         wanted = kwargs.pop("requires_grad", False)
-        kwargs.pop("memory_format", None)
+        if kwargs.get("memory_format") is not preserve_format:
+            kwargs.pop("memory_format", None)
         with below(level):
             out = level.made(t, lambda v: getattr(creation, name)(v, *args[1:], **kwargs))
         return out.requires_grad_() if wanted else out

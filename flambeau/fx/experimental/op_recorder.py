@@ -13,6 +13,8 @@ from typing import Any
 
 import flambeau
 from flambeau import interposing
+from flambeau._decomp.rewriting import REWRITES
+from flambeau._decomp.subscripting import assign, take
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
 from flambeau.aten.calls import as_op, named_call, tidied
@@ -20,7 +22,6 @@ from flambeau.aten.overloads import recorded_by
 from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
-from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.loops import record_over, record_while
 from flambeau.fx.experimental.program_places import (
     PACKAGE,
@@ -29,7 +30,6 @@ from flambeau.fx.experimental.program_places import (
     program_frame,
 )
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
-from flambeau.fx.experimental.rewriting import REWRITES
 from flambeau.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     Retry,
@@ -336,6 +336,10 @@ class OpRecorder(Recorder):
             return found if dim is None else found[dim]
         return function(*args, **kwargs)
 
+    def sizes_of_tensor(self, tensor: Tensor) -> tuple:
+        """Its sizes, of which some may be symbols."""
+        return self.shapes.get(id(tensor), tuple(tensor._layout.shape))
+
     def _asked(self, tensor, shape):
         """Sizes with what they are read from, in case they are used."""
         return [
@@ -473,10 +477,10 @@ class OpRecorder(Recorder):
             return function(*args, **kwargs)
         result = function(*args, **kwargs)
         if isinstance(result, Tensor) and not self.is_known(result):
-            self.lift(result, _LIFTED[key])
+            self.lift_fresh(result, _LIFTED[key])
         return result
 
-    def lift(self, tensor: Tensor, detached: bool) -> Tensor:
+    def lift_fresh(self, tensor: Tensor, detached: bool) -> Tensor:
         """A tensor of numbers in the program is a constant; what the program holds is a copy."""
         number = len(self.lifted)
         kept = tensor.clone()

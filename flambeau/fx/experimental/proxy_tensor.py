@@ -122,7 +122,7 @@ class ProxyTorchDispatchMode(OpRecorder):
         with interposing.switched_off(self, *self.agains):
             return tensor.detach()
 
-    def lift(self, tensor: Tensor, detached: bool) -> Tensor:
+    def lift_fresh(self, tensor: Tensor, detached: bool) -> Tensor:
         with interposing.switched_off(self, *self.agains):
             kept = tensor.clone()
         self.alive.append(kept)

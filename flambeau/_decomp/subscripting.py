@@ -5,7 +5,7 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.fx.experimental.symbolic_shapes import SymInt
+from flambeau.aten.schemas import is_int
 
 
 def take(recorder: Any, tensor: Tensor, index: Any) -> Tensor:
@@ -22,11 +22,11 @@ def assign(recorder: Any, tensor: Tensor, index: Any, value: Any) -> None:
     """x[index] = value."""
     number = not isinstance(value, Tensor)
     if number:
-        value = recorder.lift(_scalar(tensor, value), False)
+        value = recorder.lift_fresh(_scalar(tensor, value), False)
     part, indices = _viewed(recorder, tensor, index)
     if indices:
         recorder.call("index_put_.default", part, indices, value)
-    elif number and value.ndim == 0:
+    elif number and value.ndim == 0 and part.ndim:
         recorder.call("fill_.Tensor", part, value)
     else:
         recorder.call("copy_.default", part, _fitted(recorder, value, part))
@@ -40,7 +40,7 @@ def _fitted(recorder, value, part):
 
 
 def _scalar(tensor, value):
-    if isinstance(value, SymInt):
+    if is_int(value):
         value = int(value)
     dtype = tensor.dtype if not hasattr(value, "dtype") else None
     return flambeau.asarray(value, dtype=dtype)
@@ -102,7 +102,7 @@ def _width(item):
 
 
 def _known(recorder, item):
-    return item if recorder.is_known(item) else recorder.lift(item, False)
+    return item if recorder.is_known(item) else recorder.lift_fresh(item, False)
 
 
 def _sliced(recorder, tensor, dim, item):
@@ -116,4 +116,4 @@ def _sliced(recorder, tensor, dim, item):
 
 
 def _number(value):
-    return value if isinstance(value, (int, SymInt)) else value.__index__()
+    return value if isinstance(value, int) or is_int(value) else value.__index__()
