@@ -9,7 +9,9 @@ from flambeau.aten.schemas import is_int
 
 
 def take(recorder: Any, tensor: Tensor, index: Any) -> Tensor:
-    """x[index]."""
+    """x[index]; a single slice is one even if it takes all there is."""
+    if isinstance(index, slice):
+        return _sliced(recorder, tensor, 0, index)
     result, indices = _viewed(recorder, tensor, index)
     if indices:
         return recorder.call("index.Tensor", result, indices)
@@ -26,7 +28,7 @@ def assign(recorder: Any, tensor: Tensor, index: Any, value: Any) -> None:
     part, indices = _viewed(recorder, tensor, index)
     if indices:
         recorder.call("index_put_.default", part, indices, value)
-    elif number and value.ndim == 0 and part.ndim:
+    elif value.ndim == 0 and part.ndim:
         recorder.call("fill_.Tensor", part, value)
     else:
         recorder.call("copy_.default", part, _fitted(recorder, value, part))
@@ -61,7 +63,8 @@ def _viewed(recorder, tensor, index):
             tensor = recorder.call("unsqueeze.default", tensor, dim)
             dim += 1
         elif isinstance(item, slice):
-            tensor = _sliced(recorder, tensor, dim, item)
+            if item != slice(None):
+                tensor = _sliced(recorder, tensor, dim, item)
             dim += 1
         elif isinstance(item, Tensor):
             indices += [None] * (dim - len(indices)) + [_known(recorder, item)]
@@ -109,8 +112,6 @@ def _sliced(recorder, tensor, dim, item):
     start = 0 if item.start is None else item.start
     stop = sys.maxsize if item.stop is None else item.stop
     step = 1 if item.step is None else item.step
-    if item == slice(None):
-        return tensor
     rest = () if step == 1 else (step,)
     return recorder.call("slice.Tensor", tensor, dim, _number(start), _number(stop), *rest)
 

@@ -168,6 +168,8 @@ class _Lowering:
             self.values[node] = args[0][args[1]]
         elif str(target).startswith("aten.sym_size"):
             self.values[node] = args[0].shape[args[1]]
+        elif str(target) == "aten.detach_.default":  # nothing is differentiated
+            self.values[node] = args[0]
         elif isinstance(target, OpOverload) and target.namespace == "aten":
             self.values[node] = self.level.call(target, *_unfrozen(args), **kwargs)
         elif target is cond_op:
@@ -225,7 +227,7 @@ class _Lowering:
         """What runs in such a block is recorded by nobody."""
         stack = contextlib.ExitStack()
         for part in (self.level.off(), interposing.switched_off(self.recorder), recorded_by(None)):
-            stack.enter_context(part)  # type: ignore[arg-type]
+            stack.enter_context(part)
         return stack
 
     def _finished(self):

@@ -29,7 +29,7 @@ from flambeau.library import CustomOpDef
 from flambeau.ops.table import MISSING, public
 from flambeau.storage import twin
 from flambeau.transforms import levels
-from flambeau.transforms.levels import Level, Wrapped, is_at, mapped
+from flambeau.transforms.levels import Level, Wrapped, is_at, mapped, rebuilt
 from flambeau.utils import _pytree as pytree
 
 _QUESTIONS = frozenset("shape.__get__ size numel nelement __len__ stride storage_offset".split())
@@ -51,7 +51,9 @@ _METHODS = {
     "zero_": "zero_.default",
 }
 # ops that let a tensor look at its memory in another way
-_TURNS = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ as_strided_".split())
+_TURNS = frozenset(
+    "t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ as_strided_ detach_".split()
+)
 _ALIASES = {"swapaxes": "transpose", "swapdims": "transpose"}
 _NOT_OURS = (
     "mutating a non-functional tensor with a functional tensor is not allowed. Please ensure that "
@@ -118,9 +120,7 @@ class FunctionalLevel(Level):
         return out
 
     def before_write(self, t: Any) -> Any:
-        old = self.lift(self.value(t))
-        old._storage = t._storage
-        return old
+        return self.lift(self.value(t))
 
     def value(self, t: Any) -> Any:
         """What a tensor stands for now; other things as they are."""
@@ -277,12 +277,13 @@ class FunctionalLevel(Level):
     def _written(self, short, target, args, kwargs):
         """What an op writes, as a new value."""
         tensor = args[0]
-        if short in ("requires_grad_", "set_"):
+        if short == "requires_grad_":
             return target.function()(*args, **kwargs)
-        if short == "detach_":
-            return tensor
         if not is_at(tensor, self):
             raise RuntimeError(_NOT_OURS)
+        if short == "set_" and len(args) == 2 and is_at(args[1], self):
+            self._stand(tensor, args[1])
+            return tensor
         if short in _TURNS:
             return self._turned(short, target, args, kwargs)
         if short in ("resize_", "resize_as_"):
@@ -298,11 +299,11 @@ class FunctionalLevel(Level):
             return self._on_copies(run, written, args, kwargs)
         value = self.call(plain, *_filled(target, args, kwargs), **kwargs)
         if value.dtype is not tensor.dtype or value.shape != tensor.shape:
-            value = self._fitting(tensor, value, args)
+            value = self._fitting(tensor, value)
         self.replace(tensor, value)
         return tensor
 
-    def _fitting(self, tensor, value, args):
+    def _fitting(self, tensor, value):
         if value.shape != tensor.shape:
             raise RuntimeError(
                 f"output with shape {list(tensor.shape)} doesn't match the broadcast shape "
@@ -359,11 +360,12 @@ class FunctionalLevel(Level):
             if not is_at(o, self):
                 raise RuntimeError(_NOT_OURS)
             if o.shape != r.shape:
-                self._resized(o, list(r.shape))
+                self._stand(o, self.lift(self.value(r)))
+                continue
             if o.dtype is not r.dtype:
-                r = self._fitting(o, r, ())
+                r = self._fitting(o, r)
             self.replace(o, r)
-        return out
+        return rebuilt(result, list(outs)) if isinstance(result, tuple) else out
 
     # -- rows with history -------------------------------------------------------------------
     def knows(self, op: Any) -> bool:
@@ -500,6 +502,8 @@ class _Functional(_Below):
         if name.kind == "data":
             with mine.off():
                 result = function(*args, **kwargs)
+            if mine.under is None and _mode() is not None:
+                result = mine.below(_overload("lift_fresh.default"), (result,), {})
             out = mine.lift(result)
             return mine.call("detach.default", out) if _LIFTED[key] else out
         if level is None and any(isinstance(v, Tensor) for v in pytree.tree_leaves((args, kwargs))):
@@ -528,7 +532,10 @@ class _Functional(_Below):
         call = None if found is None else as_op(*found)
         if call is None:
             return mine.foreign(name.place.function(), args, kwargs)
-        return mine.call(f"{call[0]}.{call[1]}", *call[2], **call[3])
+        target = _overload(f"{call[0]}.{call[1]}")
+        if target.function() is None and target not in mine.decompositions:
+            return mine.foreign(name.place.function(), args, kwargs)
+        return mine.call(target, *call[2], **call[3])
 
 
 def _wants_history(level, args, kwargs):

@@ -75,7 +75,7 @@ def _same(do, view, parent, value):
 
 def _split(do, view, parent, value):
     """A part between two places."""
-    sizes, dim = view.args[0], view.given(1, 0)
+    sizes, dim = view.args[0], view.given(1, 0) % parent.ndim
     if isinstance(sizes, int):
         start = view.part * sizes
         stop = min(start + sizes, parent._layout.shape[dim])
@@ -102,6 +102,13 @@ def _expanded(do, view, parent, value):
 
 
 def _unfolded(do, view, parent, value):
+    if view.args[2] < view.args[1]:
+        raise RuntimeError(
+            "While executing unfold, functionalization encountered a tensor being mutated that has "
+            "internal overlap. When using torch.compile (or running functionalization directly), "
+            "this is banned as the behavior is not well defined. Consider cloning the tensor "
+            "before mutating it, or removing the mutation from your model."
+        )
     return do("unfold_backward.default", value, list(parent.shape), *view.args)
 
 

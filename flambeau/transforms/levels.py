@@ -26,6 +26,7 @@ class _Running(threading.local):
     def __init__(self) -> None:
         self.levels: list[Level] = []
         self.draws = False  # are random numbers for all samples being drawn?
+        self.tapes = 0  # functions that run to be differentiated by func.grad and the like
 
 
 running = _Running()
@@ -228,7 +229,8 @@ def overwrite(target: Tensor, value: Tensor) -> None:
     """Write over a value from below; where nothing is written, it is replaced."""
     replace = getattr(getattr(target, "_level", None), "replace", None)
     recorded = target._requires_grad or value._requires_grad
-    if replace is None or recorded or value.dtype is not target.dtype:
+    alike = value.dtype is target.dtype and value.stride() == target.stride()
+    if replace is None or recorded or not alike:
         target.copy_(value)
     else:
         replace(target, value)

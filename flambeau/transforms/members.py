@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flambeau import _device
+from flambeau import _device, interposing
 from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
@@ -106,12 +106,13 @@ def _to(level, place, args, kwargs):
     if not isinstance(t, Wrapped):  # to(other)
         return t.to(dtype=args[1].dtype, device=args[1].device)
     plain = [bottom(a) if isinstance(a, Tensor) else a for a in args[1:]]
-    probe = creation.empty(0, dtype=t.dtype, device=t.device)
     named = {k: bottom(v) if isinstance(v, Tensor) else v for k, v in kwargs.items()}
     copy = named.pop("copy", False)
     named.pop("memory_format", None)
     named.pop("non_blocking", None)
-    wanted = getattr(probe, place.key)(*plain, **named)
+    with interposing.switched_off(*interposing.handlers()):  # a question, no part of the program
+        probe = creation.empty(0, dtype=t.dtype, device=t.device)
+        wanted = getattr(probe, place.key)(*plain, **named)
     if wanted.dtype is t.dtype and wanted.device is probe.device:
         return function("clone")(t) if copy else t
     device = None if wanted.device is probe.device else wanted.device

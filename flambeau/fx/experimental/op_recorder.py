@@ -119,6 +119,10 @@ class OpRecorder(Recorder):
             return self.call(args[0].default, *args[1:], **kwargs)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
+        out = kwargs.get("out")
+        if out is not None:
+            plain = {k: v for k, v in kwargs.items() if k != "out"}
+            return self._store(out, self.around(name, function, args, plain))
         found = named_call(name, args, kwargs)
         if found is not None and found[0] in REWRITES:
             result = REWRITES[found[0]](self, dict(found[1]))
@@ -144,6 +148,26 @@ class OpRecorder(Recorder):
         if free:
             self._assert_size(result)
         return result
+
+    def take_for(self, tensor: Tensor, original: Tensor) -> None:
+        """A tensor stands for the same node as another."""
+        node = self.nodes.get(id(original))
+        if node is None:
+            return
+        self.nodes[id(tensor)] = node
+        self.alive.append(tensor)
+        if id(original) in self.shapes:
+            self.shapes[id(tensor)] = self.shapes[id(original)]
+            self.shadows[id(tensor)] = self.shadows[id(original)]
+
+    def _store(self, out, result):
+        """out= as what is computed, and a copy of it."""
+        outs, results = (out, result) if isinstance(out, (tuple, list)) else ((out,), (result,))
+        for o, r in zip(outs, results):
+            if o.shape != r.shape:
+                self.call("resize_.default", o, list(r.shape))
+            self.call("copy_.default", o, r)
+        return out
 
     def call(self, name: str | Any, *args: Any, **kwargs: Any) -> Any:
         """Run an op of aten, and record it."""
