@@ -43,6 +43,7 @@ _LIFTED = {
     "asarray": False,
     "from_numpy": False,
 }
+_GRAPH_OPS = frozenset("branches loops_while loops_over".split())
 # methods that are ops of aten
 _METHODS = {
     "detach": "detach.default",
@@ -174,7 +175,9 @@ class FunctionalLevel(Level):
         under, level = self.under, levels.highest((*args, *kwargs.values()))
         with self.off():
             if under is not None and (level is None or level is under):
-                return under.call(target, *args, **kwargs)
+                handling = [under, *under.agains] if isinstance(under, interposing.Handler) else []
+                with interposing.switched_off(*handling):
+                    return under.call(target, *args, **kwargs)
             told = None if level is not None else _mode()
             if told is None or target.overloadpacket.__name__ in self.composites:
                 return target.function()(*args, **kwargs)
@@ -407,6 +410,19 @@ class FunctionalLevel(Level):
         """Is it the program's, not one of numbers between brackets?"""
         return is_at(tensor, self) or self.under is None or self.under.is_known(tensor)
 
+    def __getattr__(self, name: str) -> Any:
+        """Ops of graphs, such as cond, go to whoever records below."""
+        if name not in _GRAPH_OPS:
+            raise AttributeError(name)
+        record = getattr(self.under, name)
+
+        def call(*args: Any) -> Any:
+            given = self.values(args)
+            with self.off():
+                return self.lifted(record(*given))
+
+        return call
+
     def sizes_of_tensor(self, tensor: Any) -> tuple:
         with self.off():
             return tuple(self.value(tensor).shape)
@@ -523,6 +539,7 @@ class _Functional(_Below):
         out = kwargs.get("out")
         if out is not None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+            mine.values(out)
             return mine.store(out, self._call(name, name.place.function(), args, kwargs))
         found = named_call(name, args, kwargs)
         if found is not None and found[0] in REWRITES:

@@ -355,7 +355,7 @@ class OpRecorder(Recorder):
         if key == "__len__":
             return int(shape[0])
         if key == "stride":
-            found = FakeTensor.of(tensor, shape).stride()
+            found = FakeTensor.of(tensor, tuple(self._asked(tensor, shape))).stride()
             dim = args[1] if len(args) > 1 else kwargs.get("dim")
             return found if dim is None else found[dim]
         return function(*args, **kwargs)
@@ -610,7 +610,8 @@ class OpRecorder(Recorder):
 
     # -- places in the program ---------------------------------------------------------------
     def remembered(self, tensor: Tensor) -> Any:
-        return FakeTensor.of(tensor, self.shapes.get(id(tensor)))
+        with interposing.switched_off(self, *self.agains):
+            return FakeTensor.of(tensor, self.shapes.get(id(tensor)))
 
     def finish(self, node: Node, result: Any) -> None:
         frame = program_frame()
