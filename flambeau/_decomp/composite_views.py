@@ -16,6 +16,8 @@ aten: Any = namespace("aten")
 def reshape(self: Tensor, shape: Any) -> Tensor:
     shape = list(shape)
     if can_view(self, shape):
+        if -1 in shape and not self.is_contiguous():
+            shape[shape.index(-1)] = self.numel() // max(-math.prod(shape), 1)
         return aten.view.default(self, shape)
     copied = aten.clone.default(self, memory_format=flambeau.contiguous_format)
     return aten._unsafe_view.default(copied, shape)

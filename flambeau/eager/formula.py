@@ -94,7 +94,12 @@ def in_order(layouts: dict) -> list[tuple]:
     for name, layout in layouts.items():
         found.append((name, place, layout))
         place += len(layout) if isinstance(layout, tuple) else 1
-    return sorted(found, key=lambda entry: "self" if entry[0] == "input" else entry[0])
+    return [found[k] for k in _by_name(tuple(layouts))]
+
+
+@functools.cache
+def _by_name(names):
+    return sorted(range(len(names)), key=lambda k: "self" if names[k] == "input" else names[k])
 
 
 def _flatten(items):

@@ -175,11 +175,12 @@ class FunctionalLevel(Level):
         under, level = self.under, levels.highest((*args, *kwargs.values()))
         with self.off():
             if under is not None and (level is None or level is under):
-                handling = [under, *under.agains] if isinstance(under, interposing.Handler) else []
-                with interposing.switched_off(*handling):
+                recorders = [under, *under.agains] if hasattr(under, "agains") else []
+                with interposing.switched_off(*recorders):
                     return under.call(target, *args, **kwargs)
             told = None if level is not None else _mode()
-            if told is None or target.overloadpacket.__name__ in self.composites:
+            short = target.overloadpacket.__name__
+            if told is None or (short in self.composites and short != "lift_fresh"):
                 return target.function()(*args, **kwargs)
             with interposing.switched_off(told):
                 return target.tell(told.mode, target.function(), (), tuple(args), kwargs)

@@ -609,6 +609,10 @@ class OpRecorder(Recorder):
         return node
 
     # -- places in the program ---------------------------------------------------------------
+    def track(self, tensor: Tensor, node: Node) -> None:
+        with interposing.switched_off(self, *self.agains):  # what is noted is not recorded
+            super().track(tensor, node)
+
     def remembered(self, tensor: Tensor) -> Any:
         with interposing.switched_off(self, *self.agains):
             return FakeTensor.of(tensor, self.shapes.get(id(tensor)))
