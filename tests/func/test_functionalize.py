@@ -153,6 +153,32 @@ def test_a_leaf_that_is_written_is_refused(a):
         grad(functionalize(lambda a: a.mul_(2).sum()))(a)
 
 
+@pytest.mark.parametrize("again", range(2))
+def test_gradients_of_samples_are_recorded_without_detours(again):
+    assert "arg0_1" in make_fx(vmap(torch.sin))(torch.ones(2)).code
+    module = make_fx(vmap(grad(lambda x: (x * x).sum())))(torch.ones(2, 2))
+    assert module.code.strip().splitlines() == [
+        "def forward(self, x_1):",
+        "    mul = torch.ops.aten.mul.Tensor(x_1, x_1)",
+        "    sum_1 = torch.ops.aten.sum.dim_IntList(mul, [1]);  mul = None",
+        "    ones_like = torch.ops.aten.ones_like.default(sum_1, pin_memory = False, "
+        "memory_format = torch.preserve_format);  sum_1 = None",
+        "    view = torch.ops.aten.view.default(ones_like, [2, 1]);  ones_like = None",
+        "    expand = torch.ops.aten.expand.default(view, [2, 2]);  view = None",
+        "    mul_1 = torch.ops.aten.mul.Tensor(expand, x_1)",
+        "    mul_2 = torch.ops.aten.mul.Tensor(expand, x_1);  expand = x_1 = None",
+        "    add = torch.ops.aten.add.Tensor(mul_2, mul_1);  mul_2 = mul_1 = None",
+        "    return add",
+    ]
+
+
+def test_out_is_written_by_what_is_recorded(a):
+    module = make_fx(lambda a, o: torch.add(a, 1, out=o))(a, torch.zeros(2, 2))
+    out = torch.zeros(2, 2)
+    module(a, out)
+    assert out.tolist() == (a + 1).tolist()
+
+
 def test_it_nests_with_itself(a):
     f = cases.function(torch, "chain")
     found = functionalize(functionalize(f), remove="mutations_and_views")(a, a)

@@ -151,8 +151,8 @@ def get_proxy_mode() -> ProxyTorchDispatchMode | None:
 
 def _is_builtin(function):
     """Is it a function of which PyTorch's says nothing of its parameters?"""
-    ours = getattr(function, "__module__", None) == "flambeau"
-    return ours and methods.is_function(function.__name__)
+    module = getattr(function, "__module__", "")  # None once a function has been looked up
+    return module in ("flambeau", None) and methods.is_function(function.__name__)
 
 
 def _names(function, args):
