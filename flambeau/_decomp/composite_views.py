@@ -16,6 +16,8 @@ aten: Any = namespace("aten")
 def reshape(self: Tensor, shape: Any) -> Tensor:
     shape = list(shape)
     if can_view(self, shape):
+        if -1 in shape and not self.is_contiguous():
+            shape[shape.index(-1)] = self.numel() // max(-math.prod(shape), 1)
         return aten.view.default(self, shape)
     copied = aten.clone.default(self, memory_format=flambeau.contiguous_format)
     return aten._unsafe_view.default(copied, shape)
@@ -64,6 +66,17 @@ def contiguous(self: Tensor, *, memory_format: Any = flambeau.contiguous_format)
     if self.is_contiguous(memory_format=memory_format):
         return self
     return aten.clone.default(self, memory_format=memory_format)
+
+
+@composite("ravel")
+def ravel(self: Tensor) -> Tensor:
+    return aten.view.default(aten.contiguous.default(self), [-1])
+
+
+@composite("narrow")
+def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+    start = start + self.shape[dim] if isinstance(start, int) and start < 0 else start
+    return aten.slice.Tensor(self, dim, start, start + length)
 
 
 @composite("numpy_T")

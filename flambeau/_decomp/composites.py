@@ -8,7 +8,6 @@ from flambeau._decomp.composite_views import can_view
 from flambeau._decomp.registry import composite
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import namespace
-from flambeau.aten.schemas import schemas_of
 
 aten: Any = namespace("aten")
 
@@ -594,9 +593,3 @@ def names() -> set[str]:
     from flambeau._decomp.registry import COMPOSITE
 
     return {str(found.overloadpacket.__name__) for found in COMPOSITE}
-
-
-def in_place_of(name: str) -> str | None:
-    """The op that gives what an op writes: add_ -> add; None if there is none."""
-    short = name.removesuffix("_")
-    return short if short != name and schemas_of(short) else None

@@ -325,7 +325,40 @@ def copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
 @op("fill")
 def fill(self: Tensor, value: Any) -> Tensor:
-    return flambeau.full_like(self, float(value) if isinstance(value, Tensor) else value)
+    if isinstance(value, Tensor):
+        return copy(self, value)
+    return flambeau.full_like(self, value)
+
+
+@op("zero")
+def zero(self: Tensor) -> Tensor:
+    return flambeau.zeros_like(self)
+
+
+@op("resize")
+def resize(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
+    return self.clone().resize_(size)
+
+
+@op("unfold_backward")
+def unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int, step: int) -> Tensor:
+    """Elements of windows, added where they were taken from."""
+    zeros = grad_in.new_zeros(input_sizes)
+    places = flambeau.arange(zeros.numel()).view(input_sizes).unfold(dim, size, step)
+    return zeros.view(-1).index_add(0, places.reshape(-1), grad_in.reshape(-1)).view(input_sizes)
+
+
+def _drawn(write: str) -> Callable:
+    """Random numbers of the kind that a method writes, in a tensor like another."""
+    return lambda self, *args, **kwargs: getattr(self.clone(), write)(*args, **kwargs)
+
+
+FUNCTIONS["bernoulli.p"] = FUNCTIONS["bernoulli.Tensor"] = _drawn("bernoulli_")
+FUNCTIONS["normal_functional"] = _drawn("normal_")
+for _name in "cauchy exponential geometric log_normal random uniform".split():
+    FUNCTIONS[_name] = _drawn(_name + "_")
+FUNCTIONS["split_copy"] = lambda self, *args: [part.clone() for part in self.split(*args)]
+FUNCTIONS["detach_copy"] = lambda self: self.detach().clone()
 
 
 @op("_to_copy")

@@ -369,6 +369,26 @@ def _cdist(short, key, values):
     return short, values | {"compute_mode": None}
 
 
+def _resize(short, key, values):
+    return short, {"input": values["input"], "size": _one_list(values["shape"])}
+
+
+def _random(short, key, values):
+    """random_(), random_(to) and random_(from, to)."""
+    bounds = [values[k] for k in ("from", "to") if values.get(k, ...) is not ...]
+    names = ("from", "to") if len(bounds) > 1 else ("to",)
+    given = {k: values.get(k) for k in ("input", "generator")}
+    return short, given | dict(zip(names, bounds))
+
+
+def _view(short, key, values):
+    """To another shape, or another dtype."""
+    for kind in (values["size"], values.get("dtype")):
+        if isinstance(kind, _dtype.dtype):
+            return short, {"input": values["input"], "dtype": kind}
+    return short, values
+
+
 def _rsub(short, key, values):
     return short, {"input": values["input"], "other": values["other"]}
 
@@ -408,6 +428,9 @@ _CHANGES: dict[str, Callable] = {
     "unfold": _unfold,
     "embedding_bag": _bag,
     "rsub": _rsub,
+    "random_": _random,
+    "resize_": _resize,
+    "view": _view,
     "div": _division,
     "div_": _division,
     "norm": _norm,

@@ -65,15 +65,13 @@ class FormulaNode(Node):
             if self.listed or isinstance(results, Tensor):
                 results = _flatten(results if isinstance(results, (tuple, list)) else (results,))
         else:
-            results = []
-            for name, layout in self.layouts.items():
+            results = [None] * len(self.edges)
+            for name, k, layout in in_order(self.layouts):
                 formula = op.grads.get(name)
                 if isinstance(layout, tuple):
-                    results.extend(self._list_grads(name, formula, grads, layout))
-                elif formula is None or self.edges[len(results)] is None:
-                    results.append(None)
-                else:
-                    results.append(fit(formula.function(*arguments[name](self, grads)), layout))
+                    results[k : k + len(layout)] = self._list_grads(name, formula, grads, layout)
+                elif formula is not None and self.edges[k] is not None:
+                    results[k] = fit(formula.function(*arguments[name](self, grads)), layout)
             return results
         layouts = self.layouts.values()
         if self.listed:
@@ -88,6 +86,20 @@ class FormulaNode(Node):
             return [None] * len(layouts)
         grads = formula.function(*self.arguments[name](self, grads))
         return [fit(g, layout) for g, layout in zip(grads, layouts)]
+
+
+def in_order(layouts: dict) -> list[tuple]:
+    """(name, place among the edges, layout) of arguments, in the order of PyTorch's names."""
+    found, place = [], 0
+    for name, layout in layouts.items():
+        found.append((name, place, layout))
+        place += len(layout) if isinstance(layout, tuple) else 1
+    return [found[k] for k in _by_name(tuple(layouts))]
+
+
+@functools.cache
+def _by_name(names):
+    return sorted(range(len(names)), key=lambda k: "self" if names[k] == "input" else names[k])
 
 
 def _flatten(items):

@@ -1,17 +1,16 @@
 """run_decompositions: a program runs again, with ops taken apart and nothing written in place.
 
-Ops that write are recorded as those that give a new value. The memory is written all the same while
-the example runs, so every value is what it would be; what changes is which node a tensor stands
-for. A view of something that was written is made again from its new value.
+It runs on tensors of a functional level (func/functional_levels.py), above a recorder: ops that
+write become those that give a new value there.
 """
 
+import contextlib
 import operator
 from collections.abc import Mapping
 from typing import Any
 
 import flambeau
 from flambeau import interposing
-from flambeau._decomp.composites import in_place_of
 from flambeau._higher_order_ops.cond import cond_op
 from flambeau._higher_order_ops.grad_mode import wrap_with_set_grad_enabled
 from flambeau._higher_order_ops.map import map_impl
@@ -30,7 +29,7 @@ from flambeau.export.graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
-from flambeau.export.scattering import UNDO, View
+from flambeau.func.functional_levels import FunctionalLevel
 from flambeau.fx.experimental.expressions import Expr
 from flambeau.fx.experimental.op_recorder import OpRecorder
 from flambeau.fx.experimental.recorder import overload, placeholder
@@ -41,119 +40,12 @@ from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 
 _ATTEMPTS = 100
-_APART = frozenset({"__getitem__", "__setitem__", "item"})
 
 
-class FunctionalRecorder(OpRecorder):
-    """Records values instead of writes."""
+class _Recorder(OpRecorder):
+    """Records ops of a program that runs again."""
 
-    def __init__(self, graph: Graph, root: Module, env: ShapeEnv, **options: Any) -> None:
-        super().__init__(graph, root, env, **options)
-        self.views: dict[int, View] = {}  # by id of a tensor: where it looks
-        self.bases: dict[int, Tensor] = {}  # by id of a storage: the tensor it was made for
-        self.versions: dict[int, int] = {}  # by id of a storage: how often it was written
-        self.made: dict[int, int] = {}  # by id of a tensor: the version its node shows
-        self.source: Node | None = None  # of the program that runs
-
-    def call(self, name: str | Any, *args: Any, **kwargs: Any) -> Any:
-        target = overload(name) if isinstance(name, str) else name
-        short = target.overloadpacket.__name__
-        if target in self.decompositions:
-            return self.take_apart(target, args, kwargs)
-        if target.namespace != "aten":
-            return super().call(target, *args, **kwargs)
-        if target._schema.is_mutable:
-            return self._written(short, target, args, kwargs)
-        result = super().call(target, *args, **kwargs)
-        if target._schema.is_view or short in UNDO:
-            self._viewed(target, args, kwargs, result)
-        return result
-
-    def around(self, name: Any, function: Any, args: tuple, kwargs: dict) -> Any:
-        """Functions that decompositions call are recorded as ops."""
-        from flambeau.aten.calls import as_op, named_call
-
-        if name.kind != "op" or not name.startswith("aten::") or name.place.key in _APART:
-            return super().around(name, function, args, kwargs)
-        found = named_call(name, args, kwargs)
-        call = None if found is None else as_op(*found)
-        if call is None:
-            return self._foreign(name, function, args, kwargs)
-        short, kind, given, named = call
-        return self.call(f"{short}.{kind}", *given, **named)
-
-    # -- views and writes --------------------------------------------------------------------
-    def _viewed(self, target, args, kwargs, result):
-        parent = args[0]
-        items = [result] if isinstance(result, Tensor) else list(result)
-        for k, item in enumerate(items):
-            if item is parent or item._storage is not parent._storage:
-                continue
-            part = None if isinstance(result, Tensor) else k
-            self.views[id(item)] = View(parent, target, args[1:], kwargs, part)
-            self.made[id(item)] = self.versions.get(id(item._storage), 0)
-            self.alive.append(item)
-
-    def _written(self, short, target, args, kwargs):
-        """The new value of what an op writes to."""
-        tensor = args[0]
-        if short in ("detach_", "requires_grad_"):
-            return tensor
-        plain = in_place_of(short)
-        if plain is None:
-            return super().call(target, *args, **kwargs)
-        name = _functional(plain, target._overloadname)
-        if name is None:
-            return super().call(target, *args, **kwargs)
-        value = self.call(name, *args, **kwargs)
-        self.replace(tensor, value)
-        return tensor
-
-    def replace(self, tensor: Tensor, value: Tensor) -> None:
-        """A tensor has a new value; so has what it looks at."""
-        node = self.leaf(value)
-        chain = []  # what it looks at, with the nodes of the values before the write
-        looking = tensor
-        while id(looking) in self.views:
-            view = self.views[id(looking)]
-            chain.append((view, self.leaf(view.parent)))
-            looking = view.parent
-        with interposing.switched_off(self, *self.agains), flambeau.no_grad():
-            tensor.detach().copy_(value)
-        storage = id(tensor._storage)
-        self.versions[storage] = version = self.versions.get(storage, 0) + 1
-        self._name(tensor, node, version)
-        for view, parent in chain:
-            node = UNDO[view.name](self, view, parent, node)
-            self._name(view.parent, node, version)
-
-    def _name(self, tensor, node, version):
-        self.nodes[id(tensor)] = node
-        self.made[id(tensor)] = version
-        self.alive.append(tensor)
-
-    def leaf(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return super().leaf(value)
-        if id(value) in self.views:
-            return self._remade(value)
-        return self.nodes.get(id(value)) or super().leaf(value)
-
-    def _remade(self, tensor):
-        """Look again at something that was written."""
-        if self.made[id(tensor)] >= self.versions.get(id(tensor._storage), 0):
-            return self.nodes[id(tensor)]
-        view = self.views[id(tensor)]
-        parent = self.leaf(view.parent)
-        short = view.target.overloadpacket.__name__
-        given = (parent, *self.argument(view.args))
-        node = self.graph.create_node("call_function", view.target, given, dict(view.kwargs), short)
-        self.finish(node, tensor)
-        if view.part is not None:
-            node = self.graph.call_function(operator.getitem, (node, view.part))
-        node.meta["val"] = self.remembered(tensor)
-        self._name(tensor, node, self.versions[id(tensor._storage)])
-        return node
+    source: Node | None = None  # of the program that runs
 
     def finish(self, node: Node, result: Any) -> None:
         """A node comes from where that of the program came from."""
@@ -161,16 +53,6 @@ class FunctionalRecorder(OpRecorder):
             for key in ("stack_trace", "nn_module_stack"):
                 if key in self.source.meta:
                     node.meta[key] = self.source.meta[key]
-
-
-def _functional(plain, kind):
-    """The overload without a write."""
-    from flambeau.aten.schemas import schemas_of
-
-    known = schemas_of(plain)
-    if plain == "bernoulli" and kind == "float":
-        return "bernoulli.p"
-    return f"{plain}.{kind}" if kind in known else None
 
 
 # -- programs --------------------------------------------------------------------------------------
@@ -215,9 +97,10 @@ class _Lowering:
 
     def __init__(self, program: ExportedProgram, env: ShapeEnv, table: Mapping[Any, Any]) -> None:
         self.program, self.env = program, env
-        self.recorder = FunctionalRecorder(Graph(), Module(), env, decompositions=dict(table))
+        self.recorder = _Recorder(Graph(), Module(), env)
+        self.level = FunctionalLevel(table)
         self.values: dict[Node, Any] = {}
-        self.originals: list[tuple[InputSpec, Node, Tensor]] = []
+        self.originals: list[tuple[InputSpec, Tensor, Tensor]] = []
         given = pytree.tree_leaves(program.example_inputs)
         self.examples = [v.detach().clone() if isinstance(v, Tensor) else v for v in given]
 
@@ -229,15 +112,15 @@ class _Lowering:
             self._input(node, spec)
         self._sizes()
         try:
-            with self.recorder, flambeau.no_grad():
+            with self.recorder, self.level, flambeau.no_grad():
                 for node in self.program.graph.nodes:
                     if node.op == "call_function":
                         self._call(node)
                     elif node.op == "get_attr":
                         self.values[node] = getattr(self.program.graph_module, node.target)
+                return self._finished()
         finally:
             flambeau.set_rng_state(random_state)
-        return self._finished()
 
     def _input(self, node, spec):
         recorder = self.recorder
@@ -261,9 +144,8 @@ class _Lowering:
         else:
             value = self.program._value_of(spec).detach().clone()
         recorder.track(value, mine)
-        recorder.bases[id(value._storage)] = value
-        self.originals.append((spec, mine, value))
-        self.values[node] = value
+        self.values[node] = self.level.lift(value)
+        self.originals.append((spec, value, self.values[node]))
 
     def _sizes(self):
         nodes = {n.target: n for n in self.recorder.graph.nodes}
@@ -286,8 +168,10 @@ class _Lowering:
             self.values[node] = args[0][args[1]]
         elif str(target).startswith("aten.sym_size"):
             self.values[node] = args[0].shape[args[1]]
+        elif str(target) == "aten.detach_.default":  # nothing is differentiated
+            self.values[node] = args[0]
         elif isinstance(target, OpOverload) and target.namespace == "aten":
-            self.values[node] = self.recorder.call(target, *_unfrozen(args), **kwargs)
+            self.values[node] = self.level.call(target, *_unfrozen(args), **kwargs)
         elif target is cond_op:
             self._choose(node, *args)
         elif target in LOOPS:
@@ -309,11 +193,11 @@ class _Lowering:
     def _choose(self, node, pred, yes, no, operands):
         """Branches stay as they are."""
         recorder = self.recorder
-        with interposing.switched_off(recorder), recorded_by(None):
-            found = recorder.run(yes if bool(pred) else no, tuple(operands), {})
-            self.values[node] = recorder.write_branches(
-                cond_op, pred, (yes, no), tuple(operands), found
-            )
+        pred, operands = self.level.values((pred, tuple(operands)))
+        with self._unseen():
+            found = recorder.run(yes if bool(pred) else no, operands, {})
+            found = recorder.write_branches(cond_op, pred, (yes, no), operands, found)
+        self.values[node] = self.level.lifted(found)
 
     def _samples(self, dtype, shape):
         """A tensor of a shape with symbols, for each sample but the first."""
@@ -329,22 +213,32 @@ class _Lowering:
         graphs = {
             a.target.rpartition("_")[0]: self.values[a] for a in node.args if isinstance(a, Node)
         }
-        with interposing.switched_off(recorder), recorded_by(None):
+        args = self.level.values(args)
+        with self._unseen():
             found = tuple(node.target.function()(*args))
             for leaf, seen in zip(found, node.meta["val"]):
                 if any(isinstance(size, SymInt) for size in seen.shape):
                     recorder.shadow(leaf, self._samples(leaf.dtype, seen.shape))
             groups = tuple(args[len(graphs) :])
-            self.values[node] = recorder.write_graph_op(node.target, graphs, groups, found)
+            found = recorder.write_graph_op(node.target, graphs, groups, found)
+        self.values[node] = self.level.lifted(found)
+
+    def _unseen(self):
+        """What runs in such a block is recorded by nobody."""
+        stack = contextlib.ExitStack()
+        for part in (self.level.off(), interposing.switched_off(self.recorder), recorded_by(None)):
+            stack.enter_context(part)
+        return stack
 
     def _finished(self):
         recorder, program = self.recorder, self.program
         graph = recorder.graph
         outputs: list[Any] = []
         specs: list[OutputSpec] = []
-        for spec, place, value in self.originals:
-            node = recorder.nodes[id(value)]
-            if node is not place:
+        for spec, original, tensor in self.originals:
+            value = self.level.value(tensor)
+            if value is not original:
+                node, place = recorder.leaf(value), recorder.nodes[id(original)]
                 kind = _MUTATIONS[spec.kind]
                 target = place.name if spec.kind is InputKind.USER_INPUT else spec.target
                 outputs.append(node)
@@ -354,7 +248,7 @@ class _Lowering:
         for spec, value in zip(program.graph_signature.output_specs, old):
             found = value
             if isinstance(value, Node):
-                found = recorder.leaf(self.values[value])
+                found = recorder.leaf(self.level.value(self.values[value]))
             outputs.append(found)
             specs.append(OutputSpec(spec.kind, _named(spec, found), spec.target))
         graph.output(tuple(outputs))

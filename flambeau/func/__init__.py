@@ -6,13 +6,13 @@ modules as functions. How tensors inside of a transform work is in flambeau/tran
 
 from flambeau.func.derivatives import (
     debug_unwrap,
-    functionalize,
     grad,
     grad_and_value,
     jvp,
     linearize,
     vjp,
 )
+from flambeau.func.functionalizing import functionalize
 from flambeau.func.jacobians import hessian, jacfwd, jacrev
 from flambeau.func.modules import (
     functional_call,

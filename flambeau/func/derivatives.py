@@ -8,10 +8,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau import autograd
+from flambeau import autograd, interposing
+from flambeau._memory_format import preserve_format
 from flambeau._tensor import Tensor
+from flambeau.aten.overloads import current_recorder
 from flambeau.autograd.grad_mode import inference_mode, modes
 from flambeau.eager import creation
+from flambeau.nn.parameter import Parameter
 from flambeau.ops.table import public
 from flambeau.storage import is_uncounted
 from flambeau.transforms import levels
@@ -35,14 +38,43 @@ def fresh(x: Any) -> Any:
     level = levels.innermost()
     if level is None:
         if x._requires_grad and modes.grad:
-            return public("alias")(x)
-        return x.detach().requires_grad_()
+            return _unseen(public("alias"), x)
+        return _bare(x).requires_grad_()
     lifted = x if is_at(x, level) else level.lift(x)
     if lifted._requires_grad and modes.grad:
         return public("alias")(lifted)
     out = levels.same(lifted)
     out._requires_grad = True
     return out
+
+
+def _bare(x):
+    """The same tensor without history; whoever records takes it for what it was."""
+    return _unseen(Tensor.detach, x)
+
+
+def _unseen(function, x):
+    if type(x) not in (Tensor, Parameter):
+        return function(x)
+    with interposing.switched_off(*interposing.handlers()):
+        out = function(x)
+    recorder = current_recorder()
+    if hasattr(recorder, "take_for"):
+        recorder.take_for(out, x)
+    return out
+
+
+class _Taping:
+    """A function runs to be differentiated; history is recorded wherever we are."""
+
+    def __enter__(self) -> None:
+        self.mode = inference_mode(False)
+        self.mode.__enter__()
+        levels.running.tapes += 1
+
+    def __exit__(self, *error: Any) -> None:
+        levels.running.tapes -= 1
+        self.mode.__exit__(*error)
 
 
 def reaches_others(outs: list, inputs: list) -> bool:
@@ -78,7 +110,7 @@ def pulled(outs: list, inputs: list, cotangents: list, keep: bool, graph: bool) 
     level = inputs[0]._level if type(inputs[0]) is Wrapped else None
     pairs = [(o, c) for o, c in zip(outs, cotangents) if _is_taped(o, level)]
     if not pairs:
-        return [creation.zeros_like(x.detach()) for x in inputs]
+        return [creation.zeros_like(x) for x in inputs]
     found = autograd.grad(
         [o for o, _ in pairs],
         inputs,
@@ -88,7 +120,7 @@ def pulled(outs: list, inputs: list, cotangents: list, keep: bool, graph: bool) 
         allow_unused=True,
     )
     return [
-        creation.zeros_like(x.detach()) if g is None else g if graph else _left(g, level)
+        creation.zeros_like(x) if g is None else g if graph else _left(g, level)
         for g, x in zip(found, inputs)
     ]
 
@@ -96,7 +128,7 @@ def pulled(outs: list, inputs: list, cotangents: list, keep: bool, graph: bool) 
 def _left(g, level):
     """A gradient without history of the level that it was taken at, which nobody needs."""
     if level is None:
-        return g.detach() if g._requires_grad or type(g) is Wrapped else g
+        return _bare(g) if g._requires_grad or type(g) is Wrapped else g
     return levels.same(g) if is_at(g, level) else g
 
 
@@ -107,7 +139,7 @@ def settled(t: Any, graph: bool) -> Any:
     level = levels.innermost()
     if is_at(t, level):  # only what hangs on tensors of this level is ours
         return levels.same(t)
-    return t.detach() if level is None and t._requires_grad else t
+    return _bare(t) if level is None and t._requires_grad else t
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -176,12 +208,12 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
         leaves, tree = tree_flatten([args[k] for k in places])
         outside = modes.grad
         inputs = [fresh(x) for x in leaves]
-        with inference_mode(False):  # records, wherever we are
+        with _Taping():
             given = replaced(args, places, tree_unflatten(inputs, tree))
             output, aux = split_aux(func(*given, **kwargs), has_aux, title)
             _check_scalar(output, title)
             graph = outside and reaches_others([output], inputs)
-            ones = creation.ones_like(output.detach())
+            ones = creation.ones_like(output, memory_format=preserve_format)
         found = pulled([output], inputs, [ones], False, graph)
         gradient = tree_unflatten(found, tree)
         gradient = gradient[0] if not isinstance(argnums, tuple) else tuple(gradient)
@@ -289,7 +321,7 @@ def taped(func: Callable, primals: tuple, has_aux: bool, title: str) -> Any:
     leaves, tree = tree_flatten(list(primals))
     outside = modes.grad
     inputs = [fresh(x) for x in leaves]
-    with inference_mode(False):  # records, wherever we are
+    with _Taping():
         result, aux = split_aux(func(*tree_unflatten(inputs, tree)), has_aux, title)
     outs, out_tree = tree_flatten(result)
     check_tensors(outs, f"{title}: expected f(*primals) to return only tensors")
@@ -377,8 +409,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     """
     outs, tree, pull, _ = taped(func, primals, False, "linearize(f, *primals)")
     leaves, spec = tree_flatten(primals)
-    seeds = [fresh(creation.zeros_like(o.detach())) for o in outs]
-    with inference_mode(False):  # records, wherever we are
+    seeds = [fresh(creation.zeros_like(o)) for o in outs]
+    with _Taping():
         backs = pulled(outs, pull.inputs, seeds, True, True)
 
     def push(*tangents: Any) -> Any:
@@ -401,23 +433,6 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
 
 
 # -- others ----------------------------------------------------------------------------------------
-
-
-def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
-    """func; here, ops in place need no other form before a transform can see them."""
-    if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(
-            "functionalize(f, remove='mutations'): received invalid argument for remove=. Valid "
-            "options are:\n     remove='mutations': all inplace and out= operators will be "
-            "removed from the program, and replaced\n         with their out-of-place "
-            "equivalents."
-        )
-
-    @functools.wraps(func)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return func(*args, **kwargs)
-
-    return wrapped
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:

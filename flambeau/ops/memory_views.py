@@ -119,7 +119,7 @@ def view_as_complex(input):
 @composite(variants="function property")
 def real(input):
     """The real parts, sharing memory."""
-    return view_as_real(input).select(-1, 0) if input.dtype.is_complex else input
+    return view_as_real(input).select(input.ndim, 0) if input.dtype.is_complex else input
 
 
 @composite(variants="function property")
@@ -127,7 +127,7 @@ def imag(input):
     """The imaginary parts, sharing memory."""
     if not input.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return view_as_real(input).select(-1, 1)
+    return view_as_real(input).select(input.ndim, 1)
 
 
 # -- another dtype ---------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def unsqueezed(t, shape, dim, keepdim):
 
 def restore_dims(g, shape, dim, keepdim):
     """A gradient of a reduction, spread over what was reduced."""
-    return unsqueezed(g, shape, dim, keepdim).expand(shape)
+    return (unsqueezed(g, shape, dim, keepdim) if g.ndim else g).expand(shape)
 
 
 def reduced_count(shape, dim):

@@ -21,6 +21,7 @@ from flambeau.transforms.levels import (
     depth,
     is_at,
     mapped,
+    overwrite,
     rebind,
     rebuilt,
     wrap,
@@ -113,7 +114,7 @@ class BatchLevel(Level):
             value = self.plain(result)
             if not self.is_batched(result) and target._batched:
                 value = value.expand(self.size, *value.shape)
-            target._value.copy_(value)
+            overwrite(target._value, value)
 
     def promoted(self, t: Tensor) -> Wrapped:
         """A copy of a tensor from below that may be written with tensors of this level."""

@@ -25,6 +25,7 @@ from flambeau.transforms.levels import (
     highest,
     is_at,
     mapped,
+    overwrite,
     rebind,
     rebuilt,
     same,
@@ -88,7 +89,7 @@ class DualLevel(Level):
             become(self, target)
         with below(self):
             self._rise(target, value, tangent)
-            target._value.copy_(value)
+            overwrite(target._value, value)
             if target._tangent is not None:
                 target._tangent.copy_(_zeros(target._tangent) if tangent is None else tangent)
             elif tangent is not None:

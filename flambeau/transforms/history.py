@@ -17,6 +17,7 @@ from flambeau.autograd.node import (
     unpack,
 )
 from flambeau.eager.flat import connected
+from flambeau.eager.formula import in_order
 from flambeau.transforms.levels import Level, Wrapped, is_at
 
 
@@ -113,18 +114,16 @@ class RowNode(Node):
             results = op.joint_grad.function(*self._arguments(op.joint_grad, grads))
             results = _flat(results if isinstance(results, (tuple, list)) else (results,))
         else:
-            results = []
-            for name, layout in self.layouts.items():
+            results = [None] * len(layouts)
+            for name, k, layout in in_order(self.layouts):
                 formula = op.grads.get(name)
+                if formula is None or (edges[k] is None and not isinstance(layout, tuple)):
+                    continue
+                found = formula.function(*self._arguments(formula, grads))
                 if isinstance(layout, tuple):
-                    many = [None] * len(layout)
-                    if formula is not None:
-                        many = list(formula.function(*self._arguments(formula, grads)))
-                    results += many
-                elif formula is None or edges[len(results)] is None:
-                    results.append(None)
+                    results[k : k + len(layout)] = found
                 else:
-                    results.append(formula.function(*self._arguments(formula, grads)))
+                    results[k] = found
         return [
             None if e is None or r is None else fitted(r, layout, grads)
             for r, layout, e in zip(results, layouts, edges)

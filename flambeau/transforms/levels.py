@@ -26,6 +26,7 @@ class _Running(threading.local):
     def __init__(self) -> None:
         self.levels: list[Level] = []
         self.draws = False  # are random numbers for all samples being drawn?
+        self.tapes = 0  # functions that run to be differentiated by func.grad and the like
 
 
 running = _Running()
@@ -58,6 +59,16 @@ class Level:
         if not running.levels:
             for handler in reversed(HANDLERS):
                 interposing.pop(handler)
+
+    def before_write(self, t: Any) -> Any:
+        """A tensor of this level as it is, which derivatives may need when it is written."""
+        old = same(t)
+        with below(self):
+            old._value = t._value.clone()
+            old._storage, old._offset = old._value._storage, old._value._offset
+            if old._tangent is not None:
+                old._tangent = t._tangent.clone()
+        return old
 
     def lift(self, value: Tensor) -> "Wrapped":
         """A value from below as a tensor of this level that does not depend on the transform."""
@@ -116,7 +127,7 @@ class Wrapped(Tensor):
     """A tensor inside of a transform. _level: whose it is; _value: what it stands for below.
 
     _batched (vmap): is the first dimension of the value that of samples? _tangent (jvp): how it
-    moves, None for not at all.
+    moves, None for not at all. _look (functionalize): which memory it looks at, and how.
     """
 
     __slots__ = ()
@@ -124,6 +135,7 @@ class Wrapped(Tensor):
     _value: Tensor
     _batched: bool
     _tangent: Tensor | None
+    _look: Any = None
 
     __torch_function__ = disabled
 
@@ -185,6 +197,8 @@ def same(t: Any) -> Any:
         t._batched,
         t._tangent,
     )
+    if t._look is not None:
+        out._look = t._look
     if t._level.known is not None:
         t._level.known.append(weakref.ref(out))
     return out
@@ -209,6 +223,17 @@ def unwrap(t: Any) -> None:
 def is_at(t: Any, level: Level | None) -> bool:
     """Is it a tensor of this very level?"""
     return type(t) is Wrapped and t._level is level
+
+
+def overwrite(target: Tensor, value: Tensor) -> None:
+    """Write over a value from below; where nothing is written, it is replaced."""
+    replace = getattr(getattr(target, "_level", None), "replace", None)
+    recorded = target._requires_grad or value._requires_grad
+    alike = value.dtype is target.dtype and value.stride() == target.stride()
+    if replace is None or recorded or not alike:
+        target.copy_(value)
+    else:
+        replace(target, value)
 
 
 def mark_view(out: Any, input: Any, kind: str = "plain") -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from flambeau import _device
-from flambeau._memory_format import contiguous_format
+from flambeau import _device, interposing
+from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.eager.methods import function
@@ -39,7 +39,8 @@ def _like(name):
         if not isinstance(t, Tensor) or not is_at(t, level):
             return place.copy(*args, **kwargs)
         wanted = kwargs.pop("requires_grad", False)
-        kwargs.pop("memory_format", None)
+        if kwargs.get("memory_format") is not preserve_format:
+            kwargs.pop("memory_format", None)
         with below(level):
             out = level.made(t, lambda v: getattr(creation, name)(v, *args[1:], **kwargs))
         return out.requires_grad_() if wanted else out
@@ -105,12 +106,13 @@ def _to(level, place, args, kwargs):
     if not isinstance(t, Wrapped):  # to(other)
         return t.to(dtype=args[1].dtype, device=args[1].device)
     plain = [bottom(a) if isinstance(a, Tensor) else a for a in args[1:]]
-    probe = creation.empty(0, dtype=t.dtype, device=t.device)
     named = {k: bottom(v) if isinstance(v, Tensor) else v for k, v in kwargs.items()}
     copy = named.pop("copy", False)
     named.pop("memory_format", None)
     named.pop("non_blocking", None)
-    wanted = getattr(probe, place.key)(*plain, **named)
+    with interposing.switched_off(*interposing.handlers()):  # a question, no part of the program
+        probe = creation.empty(0, dtype=t.dtype, device=t.device)
+        wanted = getattr(probe, place.key)(*plain, **named)
     if wanted.dtype is t.dtype and wanted.device is probe.device:
         return function("clone")(t) if copy else t
     device = None if wanted.device is probe.device else wanted.device

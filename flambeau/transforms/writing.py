@@ -18,7 +18,7 @@ from flambeau.eager.creation import scalar_tensor
 from flambeau.ops.table import TABLE, public
 from flambeau.transforms import handling, history
 from flambeau.transforms.handling import rule, run
-from flambeau.transforms.levels import Level, Wrapped, below, is_at, mapped, rebind, same
+from flambeau.transforms.levels import Level, Wrapped, is_at, mapped, rebind
 
 
 class WriteBackward0(Node):
@@ -61,12 +61,7 @@ def _before(level, target):
     """The target as it was, which derivatives may need."""
     if not is_at(target, level):
         return target
-    old = same(target)
-    with below(level):
-        old._value = target._value.clone()
-        old._storage, old._offset = old._value._storage, old._value._offset
-        if old._tangent is not None:
-            old._tangent = target._tangent.clone()
+    old = level.before_write(target)
     old._grad_fn, old._output_nr = target._grad_fn, target._output_nr
     old._requires_grad = target._requires_grad
     if target._requires_grad:

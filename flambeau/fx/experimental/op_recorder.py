@@ -13,6 +13,8 @@ from typing import Any
 
 import flambeau
 from flambeau import interposing
+from flambeau._decomp.rewriting import REWRITES
+from flambeau._decomp.subscripting import assign, take
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._tensor import Tensor
 from flambeau.aten.calls import as_op, named_call, tidied
@@ -20,7 +22,6 @@ from flambeau.aten.overloads import recorded_by
 from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.fx.experimental.attention import attend, is_plain
 from flambeau.fx.experimental.branches import place_for, record_branch, same_kind
-from flambeau.fx.experimental.indexing import assign, take
 from flambeau.fx.experimental.loops import record_over, record_while
 from flambeau.fx.experimental.program_places import (
     PACKAGE,
@@ -29,7 +30,6 @@ from flambeau.fx.experimental.program_places import (
     program_frame,
 )
 from flambeau.fx.experimental.recorder import Again, Recorder, overload
-from flambeau.fx.experimental.rewriting import REWRITES
 from flambeau.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     Retry,
@@ -119,6 +119,10 @@ class OpRecorder(Recorder):
             return self.call(args[0].default, *args[1:], **kwargs)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
+        out = kwargs.get("out")
+        if out is not None:
+            plain = {k: v for k, v in kwargs.items() if k != "out"}
+            return self._store(out, self.around(name, function, args, plain))
         found = named_call(name, args, kwargs)
         if found is not None and found[0] in REWRITES:
             result = REWRITES[found[0]](self, dict(found[1]))
@@ -144,6 +148,26 @@ class OpRecorder(Recorder):
         if free:
             self._assert_size(result)
         return result
+
+    def take_for(self, tensor: Tensor, original: Tensor) -> None:
+        """A tensor stands for the same node as another."""
+        node = self.nodes.get(id(original))
+        if node is None:
+            return
+        self.nodes[id(tensor)] = node
+        self.alive.append(tensor)
+        if id(original) in self.shapes:
+            self.shapes[id(tensor)] = self.shapes[id(original)]
+            self.shadows[id(tensor)] = self.shadows[id(original)]
+
+    def _store(self, out, result):
+        """out= as what is computed, and a copy of it."""
+        outs, results = (out, result) if isinstance(out, (tuple, list)) else ((out,), (result,))
+        for o, r in zip(outs, results):
+            if o.shape != r.shape:
+                self.call("resize_.default", o, list(r.shape))
+            self.call("copy_.default", o, r)
+        return out
 
     def call(self, name: str | Any, *args: Any, **kwargs: Any) -> Any:
         """Run an op of aten, and record it."""
@@ -331,10 +355,14 @@ class OpRecorder(Recorder):
         if key == "__len__":
             return int(shape[0])
         if key == "stride":
-            found = FakeTensor.of(tensor, shape).stride()
+            found = FakeTensor.of(tensor, tuple(self._asked(tensor, shape))).stride()
             dim = args[1] if len(args) > 1 else kwargs.get("dim")
             return found if dim is None else found[dim]
         return function(*args, **kwargs)
+
+    def sizes_of_tensor(self, tensor: Tensor) -> tuple:
+        """Its sizes, of which some may be symbols."""
+        return self.shapes.get(id(tensor), tuple(tensor._layout.shape))
 
     def _asked(self, tensor, shape):
         """Sizes with what they are read from, in case they are used."""
@@ -473,10 +501,10 @@ class OpRecorder(Recorder):
             return function(*args, **kwargs)
         result = function(*args, **kwargs)
         if isinstance(result, Tensor) and not self.is_known(result):
-            self.lift(result, _LIFTED[key])
+            self.lift_fresh(result, _LIFTED[key])
         return result
 
-    def lift(self, tensor: Tensor, detached: bool) -> Tensor:
+    def lift_fresh(self, tensor: Tensor, detached: bool) -> Tensor:
         """A tensor of numbers in the program is a constant; what the program holds is a copy."""
         number = len(self.lifted)
         kept = tensor.clone()
@@ -581,8 +609,13 @@ class OpRecorder(Recorder):
         return node
 
     # -- places in the program ---------------------------------------------------------------
+    def track(self, tensor: Tensor, node: Node) -> None:
+        with interposing.switched_off(self, *self.agains):  # what is noted is not recorded
+            super().track(tensor, node)
+
     def remembered(self, tensor: Tensor) -> Any:
-        return FakeTensor.of(tensor, self.shapes.get(id(tensor)))
+        with interposing.switched_off(self, *self.agains):
+            return FakeTensor.of(tensor, self.shapes.get(id(tensor)))
 
     def finish(self, node: Node, result: Any) -> None:
         frame = program_frame()

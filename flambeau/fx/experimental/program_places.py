@@ -13,11 +13,12 @@ from flambeau.nn import Module
 PACKAGE = os.path.dirname(flambeau.__file__)
 _INSIDE = tuple(
     os.path.join(PACKAGE, part)
-    for part in "eager interposing aten fx export _tensor ops autograd utils _decomp".split()
+    for part in "eager interposing aten fx export _tensor ops autograd utils _decomp func".split()
 )
 _BETWEEN = (
     os.path.join("interposing", "__init__.py"),
     *("op_recorder.py proxy_tensor.py lowering.py recorder.py".split()),
+    *("functional_levels.py handling.py".split()),
 )
 
 

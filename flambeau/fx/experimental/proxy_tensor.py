@@ -15,6 +15,7 @@ from flambeau._decomp import composite_decompositions
 from flambeau._decomp.composites import names as composite_names
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import namespace
+from flambeau.eager import methods
 from flambeau.fx.codegen import _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.experimental.op_recorder import OpRecorder
 from flambeau.fx.experimental.recorder import overload
@@ -24,6 +25,7 @@ from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
 from flambeau.interposing.dispatching import _Below
 from flambeau.nn import Module
+from flambeau.transforms.levels import running
 from flambeau.utils import _pytree as pytree
 
 __all__ = ["ProxyTorchDispatchMode", "get_proxy_mode", "make_fx"]
@@ -87,9 +89,10 @@ class ProxyTorchDispatchMode(OpRecorder):
     def write(self, target: Any, args: tuple, kwargs: dict, result: Any) -> Node:
         node = super().write(target, args, kwargs, result)
         short = node.target.__name__.partition(".")[0]
-        if short in _KEEP_RESULT and isinstance(result, Tensor) and result.requires_grad:
-            kept = namespace("aten").detach.default
-            self.graph.create_node("call_function", kept, (node,), {}, "detach")
+        kept = short in _KEEP_RESULT and isinstance(result, Tensor) and not running.tapes
+        if kept and result.requires_grad:
+            target = namespace("aten").detach.default
+            self.graph.create_node("call_function", target, (node,), {}, "detach")
         return node
 
     def keep(self, value: Tensor) -> Node:
@@ -122,7 +125,7 @@ class ProxyTorchDispatchMode(OpRecorder):
         with interposing.switched_off(self, *self.agains):
             return tensor.detach()
 
-    def lift(self, tensor: Tensor, detached: bool) -> Tensor:
+    def lift_fresh(self, tensor: Tensor, detached: bool) -> Tensor:
         with interposing.switched_off(self, *self.agains):
             kept = tensor.clone()
         self.alive.append(kept)
@@ -146,9 +149,17 @@ def get_proxy_mode() -> ProxyTorchDispatchMode | None:
     return found[-1] if found else None
 
 
+def _is_builtin(function):
+    """Is it a function of which PyTorch's says nothing of its parameters?"""
+    module = getattr(function, "__module__", "")  # None once a function has been looked up
+    return module in ("flambeau", None) and methods.is_function(function.__name__)
+
+
 def _names(function, args):
     """What the arguments are called."""
     plain = function.forward if isinstance(function, Module) else inspect.unwrap(function)
+    if plain is not function and _is_builtin(plain):
+        return [f"arg{k}" for k in range(len(args))]
     try:
         found = list(inspect.signature(plain).parameters.values())
     except (TypeError, ValueError):

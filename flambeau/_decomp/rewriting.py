@@ -71,7 +71,7 @@ def _lstm(recorder: Any, values: Values) -> Any:
     if not isinstance(states, (tuple, list)) or states[0] is not states[1]:
         return NotImplemented
     first = states[0]
-    sizes = recorder.shapes.get(id(first), tuple(first._layout.shape))
+    sizes = recorder.sizes_of_tensor(first)
     other = recorder.call(
         "zeros.default", list(sizes), dtype=first.dtype, device=first.device, pin_memory=False
     )

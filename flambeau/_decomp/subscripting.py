@@ -5,11 +5,13 @@ from typing import Any
 
 import flambeau
 from flambeau._tensor import Tensor
-from flambeau.fx.experimental.symbolic_shapes import SymInt
+from flambeau.aten.schemas import is_int
 
 
 def take(recorder: Any, tensor: Tensor, index: Any) -> Tensor:
-    """x[index]."""
+    """x[index]; a single slice is one even if it takes all there is."""
+    if isinstance(index, slice):
+        return _sliced(recorder, tensor, 0, index)
     result, indices = _viewed(recorder, tensor, index)
     if indices:
         return recorder.call("index.Tensor", result, indices)
@@ -22,11 +24,11 @@ def assign(recorder: Any, tensor: Tensor, index: Any, value: Any) -> None:
     """x[index] = value."""
     number = not isinstance(value, Tensor)
     if number:
-        value = recorder.lift(_scalar(tensor, value), False)
+        value = recorder.lift_fresh(_scalar(tensor, value), False)
     part, indices = _viewed(recorder, tensor, index)
     if indices:
         recorder.call("index_put_.default", part, indices, value)
-    elif number and value.ndim == 0:
+    elif value.ndim == 0 and part.ndim:
         recorder.call("fill_.Tensor", part, value)
     else:
         recorder.call("copy_.default", part, _fitted(recorder, value, part))
@@ -40,7 +42,7 @@ def _fitted(recorder, value, part):
 
 
 def _scalar(tensor, value):
-    if isinstance(value, SymInt):
+    if is_int(value):
         value = int(value)
     dtype = tensor.dtype if not hasattr(value, "dtype") else None
     return flambeau.asarray(value, dtype=dtype)
@@ -61,7 +63,8 @@ def _viewed(recorder, tensor, index):
             tensor = recorder.call("unsqueeze.default", tensor, dim)
             dim += 1
         elif isinstance(item, slice):
-            tensor = _sliced(recorder, tensor, dim, item)
+            if item != slice(None):
+                tensor = _sliced(recorder, tensor, dim, item)
             dim += 1
         elif isinstance(item, Tensor):
             indices += [None] * (dim - len(indices)) + [_known(recorder, item)]
@@ -102,18 +105,16 @@ def _width(item):
 
 
 def _known(recorder, item):
-    return item if recorder.is_known(item) else recorder.lift(item, False)
+    return item if recorder.is_known(item) else recorder.lift_fresh(item, False)
 
 
 def _sliced(recorder, tensor, dim, item):
     start = 0 if item.start is None else item.start
     stop = sys.maxsize if item.stop is None else item.stop
     step = 1 if item.step is None else item.step
-    if item == slice(None):
-        return tensor
     rest = () if step == 1 else (step,)
     return recorder.call("slice.Tensor", tensor, dim, _number(start), _number(stop), *rest)
 
 
 def _number(value):
-    return value if isinstance(value, (int, SymInt)) else value.__index__()
+    return value if isinstance(value, int) or is_int(value) else value.__index__()
