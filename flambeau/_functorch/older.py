@@ -17,7 +17,7 @@ from flambeau.func import (
     jvp,
     vjp,
 )
-from flambeau.func.vmapping import vmap
+from flambeau._functorch.vmap import vmap
 
 __all__ = [
     "FunctionalModule",

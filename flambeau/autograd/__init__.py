@@ -111,7 +111,7 @@ def grad(
 
 def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
     """One backward pass for all entries of the leading dimension of the gradients."""
-    vmapping = importlib.import_module("flambeau.func.vmapping")  # few programs need it
+    batching = importlib.import_module("flambeau._functorch.vmap")  # few programs need it
     places = [k for k, g in enumerate(grads) if g is not None]
     missing: list = []
 
@@ -124,7 +124,7 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
         return tuple(g for g in found if g is not None)
 
     with set_grad_enabled(create_graph):
-        found = iter(vmapping.vmap(pulled)(*[grads[k] for k in places]))
+        found = iter(batching.vmap(pulled)(*[grads[k] for k in places]))
     return tuple(None if gone else next(found) for gone in missing)
 
 

@@ -15,7 +15,7 @@ from flambeau.func.derivatives import (
     replaced,
     taped,
 )
-from flambeau.func.vmapping import vmap
+from flambeau._functorch.vmap import vmap
 from flambeau.ops.table import public
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 

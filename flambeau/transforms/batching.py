@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau._layout import wrap_dim
+from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.ops.table import TABLE, public
@@ -114,6 +115,20 @@ class BatchLevel(Level):
             if not self.is_batched(result) and target._batched:
                 value = value.expand(self.size, *value.shape)
             target._value.copy_(value)
+
+    def resize(self, target: Any, size: tuple, memory_format: Any) -> None:
+        """Give a tensor another shape in place."""
+        value = target._value
+        if not target._batched:
+            rebind(target, self.lift(value.resize_(size, memory_format=memory_format)))
+            return
+        if memory_format not in (None, contiguous_format):
+            raise RuntimeError(
+                "resize_: batching rule only supports None or Contiguous MemoryFormat"
+            )
+        if value.numel() and value.stride(0) < max(value.stride()):
+            raise RuntimeError("NYI: resize_ batch rule for batch dim != 0")
+        rebind(target, self.batched(value.resize_(self.size, *size)))
 
     def promoted(self, t: Tensor) -> Wrapped:
         """A copy of a tensor from below that may be written with tensors of this level."""
@@ -370,7 +385,19 @@ def _expanded(batch, v, rank, size):
 
 
 def _strided(batch, v, rank, size, stride, offset):
-    offset = v.storage_offset() if offset is None else offset
+    """Within the memory that the first sample can see; the others are as far apart as they are."""
+    first = v.storage_offset()
+    offset = first if offset is None else offset
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    end = first + sum((n - 1) * s for n, s in zip(v.shape[1:], v.stride()[1:]))
+    if 0 not in size and not first <= offset <= last <= end:
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {offset}) can access memory "
+            f"outside of `tensor`. `result` can access some memory in range [{offset}, {last + 1}], "
+            f"but `tensor` can only access some memory in range [{first}, {end + 1}]. This is not "
+            "supported inside of vmap, please try to rewrite the `as_strided` call as a sequence "
+            "of PyTorch view operations"
+        )
     return v.as_strided((batch, *size), (v.stride(0), *stride), offset)
 
 

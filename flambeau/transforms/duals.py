@@ -107,6 +107,12 @@ class DualLevel(Level):
         if base is not target:
             target._tangent = _window(base._tangent, target, base)
 
+    def resize(self, target: Any, size: tuple, memory_format: Any) -> None:
+        """Give a tensor that does not move another shape in place."""
+        if target._tangent is not None:
+            raise RuntimeError("cannot resize variables that has a forward grad")
+        rebind(target, self.lift(target._value.resize_(size, memory_format=memory_format)))
+
     def promoted(self, t: Tensor) -> Wrapped:
         """A copy of a tensor from below that may be written with tensors of this level."""
         value = t.clone()

@@ -14,11 +14,11 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import subscripts
 from flambeau.eager.binding import bind
-from flambeau.eager.creation import scalar_tensor
+from flambeau.eager.creation import scalar_tensor, size_from
 from flambeau.ops.table import TABLE, public
 from flambeau.transforms import handling, history
 from flambeau.transforms.handling import rule, run
-from flambeau.transforms.levels import Level, Wrapped, below, is_at, mapped, rebind, same
+from flambeau.transforms.levels import Level, Wrapped, below, bottom, is_at, mapped, rebind, same
 
 
 class WriteBackward0(Node):
@@ -130,6 +130,20 @@ def _fill_diagonal(level, place, args, kwargs):
     input, value = args[0], args[1] if len(args) > 1 else kwargs["fill_value"]
     input.diagonal().fill_(value)
     return input
+
+
+@rule("resize_", "resize_as_")
+def _resize(level, place, args, kwargs):
+    """Another shape over the memory of all samples, as PyTorch has it."""
+    target, *size = args
+    if not is_at(target, level):  # only the template is wrapped
+        return place.copy(target, bottom(size[0]), **kwargs)
+    if target._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if place.key == "resize_as_":
+        size = [tuple(size[0].shape)]
+    level.resize(target, size_from(size, "resize_"), kwargs.get("memory_format"))
+    return target
 
 
 # -- between brackets ------------------------------------------------------------------------------
