@@ -105,9 +105,7 @@ def _get_name(func: Any) -> str:
 # -- what goes in ----------------------------------------------------------------------------------
 
 
-def _process_batched_inputs(
-    in_dims: Any, args: tuple, func: Any
-) -> tuple[int, list, list, Any]:
+def _process_batched_inputs(in_dims: Any, args: tuple, func: Any) -> tuple[int, list, list, Any]:
     """(number of samples, dimension per leaf, leaves, tree)."""
     title = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
@@ -167,9 +165,7 @@ def _checked(title, x, dim):
 
 def _create_batched_inputs(dims: list, leaves: list, vmap_level: int, spec: Any) -> Any:
     """Arguments as one sample sees them."""
-    inside = [
-        x if d is None else _add_batch_dim(x, d, vmap_level) for x, d in zip(leaves, dims)
-    ]
+    inside = [x if d is None else _add_batch_dim(x, d, vmap_level) for x, d in zip(leaves, dims)]
     return tree_unflatten(inside, spec)
 
 

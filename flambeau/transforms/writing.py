@@ -18,7 +18,7 @@ from flambeau.eager.creation import scalar_tensor, size_from
 from flambeau.ops.table import TABLE, public
 from flambeau.transforms import handling, history
 from flambeau.transforms.handling import rule, run
-from flambeau.transforms.levels import Level, Wrapped, below, bottom, is_at, mapped, rebind, same
+from flambeau.transforms.levels import Level, Wrapped, below, is_at, mapped, rebind, same
 
 
 class WriteBackward0(Node):
@@ -137,7 +137,7 @@ def _resize(level, place, args, kwargs):
     """Another shape over the memory of all samples, as PyTorch has it."""
     target, *size = args
     if not is_at(target, level):  # only the template is wrapped
-        return place.copy(target, bottom(size[0]), **kwargs)
+        return target.resize_(tuple(size[0].shape), **kwargs)
     if target._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if place.key == "resize_as_":
