@@ -10,7 +10,7 @@ import warnings
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
-from flambeau.autograd.engine import GradientEdge, check_root, run_backward
+from flambeau.autograd.engine import GradientEdge, check_recorded, check_root, run_backward
 from flambeau.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -93,6 +93,7 @@ def grad(
     for t in inputs:
         if isinstance(t, Tensor):
             if not t._requires_grad:
+                check_recorded(outputs)
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
         elif type(t) is not GradientEdge:
             raise RuntimeError(

@@ -5,6 +5,7 @@ functions; vmap is in flambeau/_functorch. How tensors inside of a transform wor
 flambeau/transforms.
 """
 
+from flambeau._functorch.vmap import vmap
 from flambeau.func.derivatives import (
     debug_unwrap,
     functionalize,
@@ -21,7 +22,6 @@ from flambeau.func.modules import (
     stack_module_state,
 )
 from flambeau.func.rearranging import rearrange
-from flambeau._functorch.vmap import vmap
 
 __all__ = [
     "debug_unwrap",

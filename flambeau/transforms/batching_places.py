@@ -293,6 +293,16 @@ def _masked_fill(level, op, bound):
     return KINDS["pointwise"](level, TABLE["where"], given)
 
 
+@batches("fill")
+def _fill(level, op, bound):
+    input, value = bound["input"], bound["value"]
+    if not level.is_batched(value):
+        return changed(op, level, bound)
+    shape = (level.size, *[1] * rank_of(input))
+    filled = value._value.to(input.dtype).reshape(shape)
+    return filled.expand(level.size, *input.shape).clone()
+
+
 # -- tables ----------------------------------------------------------------------------------------
 
 
@@ -324,6 +334,16 @@ def _embedding_backward(level, op, bound):
     row = TABLE["embedding_dense_backward"]
     found = row(kept, places + start, count * level.size, -1, False)
     return found.reshape(level.size, count, found.shape[-1])
+
+
+@batches("one_hot")
+def _one_hot(level, op, bound):
+    if bound["num_classes"] <= 0:
+        raise RuntimeError(
+            "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive "
+            "num_classes argument."
+        )
+    return op.body(**bound)
 
 
 @batches("searchsorted")

@@ -149,7 +149,8 @@ _LEADING = (
     "tril triu constant_pad_nd pixel_shuffle pixel_unshuffle "
     "_linalg_inv_ex _linalg_det _linalg_slogdet _linalg_lu_factor_ex _linalg_cholesky_ex _cholesky "
     "_linalg_ldl_factor_ex _linalg_svd _linalg_eigh _linalg_eig _linalg_qr _geqrf "
-    "_linalg_solve_ex _linalg_factored_solve linalg_solve_triangular _lu_permutation pair_distances ones_at linalg_matrix_exp"
+    "_linalg_solve_ex _linalg_factored_solve linalg_solve_triangular _lu_permutation "
+    "pair_distances ones_at linalg_matrix_exp"
 ).split()
 
 

@@ -79,7 +79,7 @@ class DualLevel(Level):
         return rebuilt(result, wrapped)
 
     # -- what tensors of this level do besides rows ------------------------------------------------
-    def write(self, target: Any, result: Tensor) -> None:
+    def write(self, target: Any, result: Tensor, name: str) -> None:
         value, tangent = self.parts(result)
         if not is_at(target, self):
             if tangent is None:
@@ -176,6 +176,9 @@ modes_forward = _Forward()
 
 def checked_tangent(primal: Tensor, tangent: Tensor) -> Tensor:
     """A tangent that fits its primal."""
+    for name, t in (("primal", primal), ("tangent", tangent)):
+        if t.dtype.category < 2:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
     if primal.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original "

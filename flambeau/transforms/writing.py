@@ -51,7 +51,7 @@ def _write(level, place, op, args, kwargs):
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
             f"{list(result.shape)}"
         )
-    return put(level, target, result)
+    return put(level, target, result, place.key)
 
 
 handling._write.append(_write)
@@ -85,9 +85,9 @@ def _turn(level, op, bound, target):
     return target
 
 
-def put(level: Level, target: Any, result: Tensor) -> Tensor:
+def put(level: Level, target: Any, result: Tensor, name: str = "copy_") -> Tensor:
     """Write a result of the same shape over a target."""
-    level.write(target, result)  # type: ignore[attr-defined]
+    level.write(target, result, name)  # type: ignore[attr-defined]
     if is_at(target, level) and is_at(result, level) and result._requires_grad and modes.grad:
         before = edge_of(target) if target._requires_grad else None
         node = object.__new__(WriteBackward0)
