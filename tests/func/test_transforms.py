@@ -645,3 +645,21 @@ def test_steps_of_vmap_may_be_replaced(x, monkeypatch):
     found = vmap(lambda sample: Rows(rows=sample["rows"].cumsum(0)), out_dims=1)(Rows(rows=x))
     assert isinstance(found, Rows)
     close(found["rows"], x.cumsum(1).t())
+
+
+def test_lines_between_ends_of_samples():
+    ends = torch.tensor([1 + 2j, 2.0])
+    found = vmap(lambda a: torch.linspace(a, 3, 4))(ends)
+    wanted = torch.stack([torch.linspace(e, 3, 4) for e in ends.tolist()])
+    assert found.dtype is torch.complex64 and (found - wanted).abs().max() < 1e-6
+    assert vmap(lambda a: torch.linspace(0, a, 3))(ends.real.double()).dtype is torch.float64
+
+
+def test_complex_gradients_of_cholesky():
+    """Of the factor, not of a function of Hermitian matrices: as PyTorch has them."""
+    a = torch.tensor([[2, 1j], [-1j, 3]], dtype=torch.complex128)
+    g = torch.tensor([[1 + 1j, 0], [2 - 1j, 1j]], dtype=torch.complex128)
+    L = torch.linalg.cholesky(a)
+    inner = (L.mH @ g).tril()
+    wanted = L.mH.inverse() @ (inner + inner.tril(-1).mH) @ L.inverse() / 2
+    close(vjp(torch.linalg.cholesky, a)[1](g)[0], wanted)
