@@ -663,3 +663,25 @@ def test_complex_gradients_of_cholesky():
     inner = (L.mH @ g).tril()
     wanted = L.mH.inverse() @ (inner + inner.tril(-1).mH) @ L.inverse() / 2
     close(vjp(torch.linalg.cholesky, a)[1](g)[0], wanted)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_weights_of_logits_move(reduction):
+    """Gradients of weights are refused, their tangents count."""
+    values = torch.rand(4, 3, 2, dtype=torch.float64) + 0.1
+    tangents = torch.randn(4, 3, 2, dtype=torch.float64)
+
+    def loss(logits, target, weight, pos_weight):
+        options = {"pos_weight": pos_weight, "reduction": reduction}
+        return F.binary_cross_entropy_with_logits(logits, target, weight, **options)
+
+    step = 1e-6
+    ahead, behind = loss(*(values + step * tangents)), loss(*(values - step * tangents))
+    found = jvp(loss, tuple(values), tuple(tangents))[1]
+    close(found, (ahead - behind) / (2 * step), 1e-7)
+
+
+@pytest.mark.parametrize("ord", [1.5, 2, 3, 3.5])
+def test_norms_of_nothing_do_not_move(ord):
+    zeros = torch.zeros(3)
+    assert jvp(lambda a: torch.linalg.norm(a, ord), (zeros,), (zeros + 1,))[1] == 0
