@@ -52,7 +52,7 @@ def _level(number):
 
 def _add_batch_dim(tensor: Tensor, in_dim: int, level: int) -> Tensor:
     """A batch as one sample of it looks inside of a vmap."""
-    return _level(level).batched(tensor.movedim(in_dim, 0))
+    return _level(level).batched(tensor.movedim(in_dim, 0) if in_dim else tensor)
 
 
 def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:

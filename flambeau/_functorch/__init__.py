@@ -1,1 +1,1 @@
-"""`torch._functorch`, by name; transforms are in func/ and transforms/."""
+"""`torch._functorch`: vmap and names of older homes; the rest is in func/ and transforms/."""

@@ -7,6 +7,7 @@ from flambeau._functorch.make_functional import (
     make_functional,
     make_functional_with_buffers,
 )
+from flambeau._functorch.vmap import vmap
 from flambeau.func import (
     functionalize,
     grad,
@@ -17,7 +18,6 @@ from flambeau.func import (
     jvp,
     vjp,
 )
-from flambeau.func.vmapping import vmap
 
 __all__ = [
     "FunctionalModule",

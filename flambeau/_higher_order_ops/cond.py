@@ -5,11 +5,18 @@ from typing import Any
 
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import current_recorder, namespace
+from flambeau.ops.table import public
+from flambeau.transforms.levels import varies
+from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["cond", "cond_op"]
 
 
 def _chosen(pred: Any, true_fn: Callable, false_fn: Callable, operands: tuple | list = ()) -> Any:
+    if isinstance(pred, Tensor) and varies(pred):  # inside of vmap each sample takes its own
+        (first, tree), (second, _) = (tree_flatten(f(*operands)) for f in (true_fn, false_fn))
+        pred = pred.reshape(()).bool()
+        return tree_unflatten([public("where")(pred, a, b) for a, b in zip(first, second)], tree)
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 

@@ -10,7 +10,7 @@ import warnings
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
-from flambeau.autograd.engine import GradientEdge, check_root, run_backward
+from flambeau.autograd.engine import GradientEdge, check_recorded, check_root, run_backward
 from flambeau.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -93,6 +93,7 @@ def grad(
     for t in inputs:
         if isinstance(t, Tensor):
             if not t._requires_grad:
+                check_recorded(outputs)
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
         elif type(t) is not GradientEdge:
             raise RuntimeError(
@@ -111,7 +112,7 @@ def grad(
 
 def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
     """One backward pass for all entries of the leading dimension of the gradients."""
-    vmapping = importlib.import_module("flambeau.func.vmapping")  # few programs need it
+    batching = importlib.import_module("flambeau._functorch.vmap")  # few programs need it
     places = [k for k, g in enumerate(grads) if g is not None]
     missing: list = []
 
@@ -124,7 +125,7 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
         return tuple(g for g in found if g is not None)
 
     with set_grad_enabled(create_graph):
-        found = iter(vmapping.vmap(pulled)(*[grads[k] for k in places]))
+        found = iter(batching.vmap(pulled)(*[grads[k] for k in places]))
     return tuple(None if gone else next(found) for gone in missing)
 
 

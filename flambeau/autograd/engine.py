@@ -386,15 +386,20 @@ def _edge(t):
     return edge_of(t)
 
 
-def run_backward(
-    tensors, grads, keep_graph, create_graph, inputs=None, accumulate_grad=True, allow_unused=True
-):
-    """Send grads from tensors down to the leaves (or to the given inputs)."""
+def check_recorded(tensors):
+    """Gradients start only from what has a history."""
     for k, t in enumerate(tensors):
         if type(t) is not GradientEdge and not t._requires_grad:
             raise RuntimeError(
                 f"element {k} of tensors does not require grad and does not have a grad_fn"
             )
+
+
+def run_backward(
+    tensors, grads, keep_graph, create_graph, inputs=None, accumulate_grad=True, allow_unused=True
+):
+    """Send grads from tensors down to the leaves (or to the given inputs)."""
+    check_recorded(tensors)
     roots = [(_edge(t), g) for t, g in zip(tensors, grads)]
     task = Task(keep_graph, create_graph)
     task.roots = [edge for edge, _ in roots]

@@ -8,6 +8,7 @@ import functools
 import inspect
 import threading
 import warnings
+from typing import Any
 
 from flambeau.storage import INSIDE, Uncounted, beginning
 
@@ -18,7 +19,7 @@ class _Modes(threading.local):
     claimed = False  # in inference mode: what switches of recording say, which changes nothing
     saved_hooks = ()  # stack of (pack, unpack), innermost last
     saved_hooks_refused = None  # why saved_tensors_hooks may not be entered now
-    task = None  # the backward pass that runs
+    task: Any = None  # the backward pass that runs
     anomaly = False
     anomaly_check_nan = True
     watched = False  # anomaly mode or hooks on saved tensors: recording takes the slower way

@@ -316,7 +316,9 @@ class Packed:
             edge = node, self.output_nr
         if edge is None or edge[0] is t or t._layout.dtype.category < 2:
             return t
-        t = make_tensor(t._layout, t._storage, t._offset)
+        own = vars(t)
+        t = make_tensor(t._layout, t._storage, t._offset, type(t))
+        t.__dict__.update(own)
         target, number = edge
         if isinstance(target, Tensor):
             target, number = init_node(object.__new__(_Same), (edge,), ()), 0

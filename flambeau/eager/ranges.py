@@ -296,9 +296,11 @@ def _are_hidden(*values):
 def _linspace_of_tensors(start, end, steps, dtype):
     """The same by ops on tensors, whose numbers transforms such as vmap do not tell."""
     integer(steps, "linspace", "steps", 3)
-    dtype = dtype or _dtype.default_dtype()
-    places = arange(steps, dtype=dtype)
-    step = (end - start) / max(steps - 1, 1)
+    length = end - start
+    kind = length.dtype if length.dtype.category >= _dtype.FLOATING else _dtype.default_dtype()
+    dtype = dtype or kind
+    places = arange(steps, dtype=kind.to_real())
+    step = length / max(steps - 1, 1)
     # from both ends, so that both are met
     below = places < max(steps // 2, 1)
     return (start + step * places).where(below, end - step * (steps - 1 - places)).to(dtype)

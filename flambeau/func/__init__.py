@@ -1,9 +1,11 @@
 """`torch.func`: derivatives and batches as functions of functions.
 
-vmapping.py has vmap, derivatives.py grad, vjp and jvp, jacobians.py all of a derivative, modules.py
-modules as functions. How tensors inside of a transform work is in flambeau/transforms.
+derivatives.py has grad, vjp and jvp, jacobians.py all of a derivative, modules.py modules as
+functions; vmap is in flambeau/_functorch. How tensors inside of a transform work is in
+flambeau/transforms.
 """
 
+from flambeau._functorch.vmap import vmap
 from flambeau.func.derivatives import (
     debug_unwrap,
     grad,
@@ -20,7 +22,6 @@ from flambeau.func.modules import (
     stack_module_state,
 )
 from flambeau.func.rearranging import rearrange
-from flambeau.func.vmapping import vmap
 
 __all__ = [
     "debug_unwrap",

@@ -389,8 +389,8 @@ def _parts(level, out, strict, title):
     if tangent is None:
         if strict:
             raise RuntimeError(
-                f"{title}: the output of f is independent of the inputs. This is not allowed with "
-                "strict=True."
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the "
+                "inputs. This is not allowed with strict=True."
             )
         tangent = creation.zeros_like(value.detach())
     return value, tangent
@@ -417,8 +417,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
         given, shape = tree_flatten(tangents)
         if shape != spec:
             raise RuntimeError(
-                "Expected the tangents given to the jvp function to have the same structure as "
-                f"the primals, got {shape} and {spec}"
+                f"Expected the tangents {shape} to have the same argspec as the primals {spec}"
             )
         for k, (t, p) in enumerate(zip(given, leaves)):
             if t.shape != p.shape:

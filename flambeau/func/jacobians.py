@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flambeau._functorch.vmap import vmap
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes, set_grad_enabled
 from flambeau.eager import creation
@@ -15,7 +16,6 @@ from flambeau.func.derivatives import (
     replaced,
     taped,
 )
-from flambeau.func.vmapping import vmap
 from flambeau.ops.table import public
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 

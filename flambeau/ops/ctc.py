@@ -117,11 +117,11 @@ def _check_size(targets, dim, size, least):
 
 
 @remembered
-def _work_out(log_probs, targets, inputs, labels, blank):
+def _work_out(log_probs, targets, inputs, labels, blank, device):
     """(lengths and places in one tuple, what the mean divides by) for layouts and lengths."""
     places = _check(log_probs, targets, inputs, labels, blank)
     counts = [max(x, 1) for x in labels]
-    counts = public("tensor")(counts, dtype=log_probs.dtype, device=log_probs.device)
+    counts = public("tensor")(counts, dtype=log_probs.dtype, device=device)
     return tuple(x for facts in zip(inputs, labels, places) for x in facts), counts
 
 
@@ -132,7 +132,8 @@ def _loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, z
         log_probs = log_probs.unsqueeze(1)
     if targets.dtype.name not in ("int64", "int32"):
         targets = targets.long()
-    lengths, counts = _work_out(log_probs._layout, targets._layout, inputs, labels, blank)
+    layouts = log_probs._layout, targets._layout
+    lengths, counts = _work_out(*layouts, inputs, labels, blank, log_probs.device)
     loss = alignments(log_probs, targets, lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = m.where(loss == float("inf"), 0.0, loss)

@@ -266,7 +266,7 @@ def index_copy(input, dim: int, index, source):
     bare_node="IndexFillBackward0",
     grad=dict(
         input=lambda g, dim, index: g.index_fill(dim, index, 0),
-        value=lambda g, dim, index: g.index_select(dim, index.unique()).sum(),
+        value=lambda g, dim, index: (g - g.index_fill(dim, index, 0)).sum(),
     ),
 )
 def index_fill(input, dim: int, index, value):

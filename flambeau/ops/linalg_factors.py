@@ -171,13 +171,12 @@ def lu_unpack(LU_data, LU_pivots, unpack_data: bool = True, unpack_pivots: bool 
 
 
 def _cholesky_grad(g, out, upper):
-    """L⁻ᴴ tril(Lᴴ gL) L⁻¹ with half its diagonal, made Hermitian."""
+    """Half of L⁻ᴴ A L⁻¹, A being the lower half of Lᴴ gL and what mirrors it above."""
     L, gL = (adjoint(out), adjoint(g)) if upper else (out, g)
     inner = (adjoint(L) @ gL).tril()
-    inner = inner - (inner.diagonal(0, -2, -1) * 0.5).diag_embed()
+    inner = inner + adjoint(inner.tril(-1))
     outer = _triangular(adjoint(L), inner, True)
-    outer = _triangular(L, outer, False, left=False)
-    return (outer + adjoint(outer)) * 0.5
+    return _triangular(L, outer, False, left=False) * 0.5
 
 
 def _cholesky_jvp(t, out, upper):

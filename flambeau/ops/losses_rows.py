@@ -315,6 +315,11 @@ def _logit_slope(input, target, pos_weight):
         target=lambda g, input, weight, pos_weight: (
             (_log_sigmoid(-input) - pos_weight * _log_sigmoid(input)) * weight * g
         ),
+        # these two only in forward mode: callers refuse weights that want gradients
+        weight=lambda g, input, target, pos_weight: (
+            ((1 - target) * input - (1 + (pos_weight - 1) * target) * _log_sigmoid(input)) * g
+        ),
+        pos_weight=lambda g, input, target, weight: -target * _log_sigmoid(input) * weight * g,
     ),
 )
 def weighted_logit_entropy(input, target, weight, pos_weight):

@@ -202,10 +202,26 @@ def _group_norm_backward(
     return dx, dw, db
 
 
-def _group_norm_gradients(g, input, weight, bias_layout, N, C, HxW, group, eps, out1, out2, needs):
-    return _group_norm_backward(
+def _group_norm_gradients(
+    raw_gs, input, weight, bias_layout, N, C, HxW, group, eps, out1, out2, needs
+):
+    """Those of the mean and of 1/deviation count where there is one of the result, too."""
+    g, of_mean, of_scale = raw_gs
+    if g is None:
+        return None, None, None
+    dx, dw, db = _group_norm_backward(
         g, input, out1, out2, weight, bias_layout, N, C, HxW, group, needs, eps
     )
+    if needs[0] and not (of_mean is None and of_scale is None):
+        x = input.reshape(N, group, -1)
+        size, more = x.shape[2], 0
+        if of_mean is not None:
+            more = of_mean.unsqueeze(2) / size
+        if of_scale is not None:
+            away = x - out1.unsqueeze(2)
+            more = more - (of_scale * out2**3).unsqueeze(2) / size * away
+        dx = dx + more.expand_as(x).reshape(input.shape)
+    return dx, dw, db
 
 
 @template("native_group_norm", variants="function", outputs=3, joint_grad=_group_norm_gradients)

@@ -62,7 +62,7 @@ def norm_grad(g, input, out, ord, dim, keepdim):
     if ord < 1:
         powers = (input.abs() ** (ord - 1)).masked_fill(input == 0, 0)
         return input.sgn() * powers * (g * out ** (1 - ord))
-    scale = (g / out ** (ord - 1)).masked_fill(out == 0, 0)
+    scale = g / (out ** (ord - 1)).masked_fill(out == 0, math.inf)  # no 0 / 0 on the way forward
     if ord < 2:
         return input.sgn() * input.abs() ** (ord - 1) * scale
     return input * input.abs() ** (ord - 2) * scale

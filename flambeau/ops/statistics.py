@@ -93,6 +93,31 @@ def std_grad(g, input, out, dim, correction, keepdim):
     return var_grad((g / (2 * out)).masked_fill(out == 0, 0), input, dim, correction, keepdim)
 
 
+def _var_jvp(t, input, dim, correction, keepdim):
+    dims = tuple(reduced_dims(dim, input.ndim)) if input.ndim else ()
+    moved = var_grad(t.conj() if t.is_complex() else t, input, dim, correction, True)
+    moved = moved.sum(dims, keepdim=keepdim)
+    return moved.real if moved.is_complex() else moved
+
+
+def _std_jvp(t, input, out, dim, correction, keepdim):
+    moved = _var_jvp(t, input, dim, correction, keepdim) / (2 * out)
+    return moved.masked_fill(out == 0, 0)
+
+
+def _with_mean_jvp(spread):
+    def jvp(t, input, out0, dim, correction, keepdim):
+        dims = tuple(reduced_dims(dim, input.ndim)) if input.ndim else ()
+        mean = t.mean(dims, keepdim=keepdim)
+        return spread(t, input, out0, dim, correction, keepdim), mean
+
+    return jvp
+
+
+_VAR_MEAN_JVP = _with_mean_jvp(lambda t, x, out, dim, c, k: _var_jvp(t, x, dim, c, k))
+_STD_MEAN_JVP = _with_mean_jvp(_std_jvp)
+
+
 def _with_mean_grad(spread):
     def grad(gs, input, out0, dim, correction, keepdim):
         g = spread(gs[0], input, out0, dim, correction, keepdim)
@@ -139,6 +164,7 @@ def _row(name, outputs=1):
     finish=_variance,
     node="VarBackward0",
     grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim),
+    jvp=_var_jvp,
 )
 def _var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance over the given dimensions."""
@@ -152,6 +178,7 @@ def _var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False
     grad=lambda g, input, out, dim, correction, keepdim: std_grad(
         g, input, out, dim, correction, keepdim
     ),
+    jvp=_std_jvp,
 )
 def _std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation over the given dimensions."""
@@ -163,6 +190,7 @@ def _std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False
     finish=lambda s, count, correction: (_variance(s, count, correction), _mean_of(s, count)),
     node="VarMeanBackward0",
     joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+    jvp=_VAR_MEAN_JVP,
 )
 def _var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance and mean."""
@@ -174,6 +202,7 @@ def _var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = 
     finish=lambda s, count, correction: (_deviation(s, count, correction), _mean_of(s, count)),
     node="StdMeanBackward0",
     joint_grad=_with_mean_grad(std_grad),
+    jvp=_STD_MEAN_JVP,
 )
 def _std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation and mean."""
@@ -201,6 +230,7 @@ _COMPLEX = dict(variants="", bind=True)
     **_COMPLEX,
     node="VarBackward0",
     grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim),
+    jvp=_var_jvp,
 )
 def _complex_var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance of complex numbers."""
@@ -213,6 +243,7 @@ def _complex_var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool
     grad=lambda g, input, out, dim, correction, keepdim: std_grad(
         g, input, out, dim, correction, keepdim
     ),
+    jvp=_std_jvp,
 )
 def _complex_std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation of complex numbers."""
@@ -224,13 +255,20 @@ def _complex_std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool
     node="VarMeanBackward0",
     outputs=2,
     joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+    jvp=_VAR_MEAN_JVP,
 )
 def _complex_var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Variance and mean of complex numbers."""
     return _of_parts("var_mean", input, dim, correction, keepdim)
 
 
-@composite(**_COMPLEX, node="StdMeanBackward0", outputs=2, joint_grad=_with_mean_grad(std_grad))
+@composite(
+    **_COMPLEX,
+    node="StdMeanBackward0",
+    outputs=2,
+    joint_grad=_with_mean_grad(std_grad),
+    jvp=_STD_MEAN_JVP,
+)
 def _complex_std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
     """Standard deviation and mean of complex numbers."""
     return _of_parts("std_mean", input, dim, correction, keepdim)

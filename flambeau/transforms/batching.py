@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau._layout import wrap_dim
+from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.ops.table import TABLE, public
@@ -91,23 +92,16 @@ class BatchLevel(Level):
         return type(value) in (list, tuple) and any(self._has_batch(v) for v in value)
 
     # -- what tensors of this level do besides rows ------------------------------------------------
-    def write(self, target: Any, result: Any) -> None:
-        """Put a result where a target is."""
+    def write(self, target: Any, result: Any, name: str) -> None:
+        """Put a result where a target is; name: of the function that writes."""
         if not is_at(target, self):
             if self.is_batched(result):
-                raise RuntimeError(
-                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there "
-                    "exists a Tensor `other` in extra_args that has more elements than `self`. "
-                    "This happened due to `other` being vmapped over but `self` not being vmapped "
-                    "over in a vmap. Please try to use out-of-place operators instead of inplace "
-                    "arithmetic. If said operator is being called inside the PyTorch framework, "
-                    "please file a bug report instead."
-                )
+                raise _refused_write(name, target, self.front(result))
             target.copy_(self.plain(result))
             return
         if self.is_batched(result) and not target._batched:
             if modes.task is None:
-                self.write(target._value, result)  # which is refused
+                raise _refused_write(name, target, result._value)
             rebind(target, result)  # a sum of gradients, which nobody else holds
             return
         with below(self):
@@ -115,6 +109,20 @@ class BatchLevel(Level):
             if not self.is_batched(result) and target._batched:
                 value = value.expand(self.size, *value.shape)
             overwrite(target._value, value)
+
+    def resize(self, target: Any, size: tuple, memory_format: Any) -> None:
+        """Give a tensor another shape in place."""
+        value = target._value
+        if not target._batched:
+            rebind(target, self.lift(value.resize_(size, memory_format=memory_format)))
+            return
+        if memory_format not in (None, contiguous_format):
+            raise RuntimeError(
+                "resize_: batching rule only supports None or Contiguous MemoryFormat"
+            )
+        if value.numel() and value.stride(0) < max(value.stride()):
+            raise RuntimeError("NYI: resize_ batch rule for batch dim != 0")
+        rebind(target, self.batched(value.resize_(self.size, *size)))
 
     def promoted(self, t: Tensor) -> Wrapped:
         """A copy of a tensor from below that may be written with tensors of this level."""
@@ -143,6 +151,36 @@ class BatchLevel(Level):
         dim = "0" if t._batched else "None"
         inside = textwrap.indent(repr(t._value), "    ")
         return f"BatchedTensor(lvl={depth(self)}, bdim={dim}, value=\n{inside}\n)"
+
+
+# what the name of a function that writes becomes in a refusal: these, aten's, or no name at all
+_ARITHMETIC = frozenset(
+    "sub_ mul_ div_ divide_ multiply_ true_divide_ copy_ clamp_max_ clamp_min_ logical_and_ "
+    "logical_or_ logical_xor_".split()
+)
+_BARE = frozenset("fill_ index_add_ index_fill_ index_put_ scatter_add_".split())
+_BY_SHAPE = frozenset(
+    "add_ atan2_ arctan2_ bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_left_shift_ "
+    "bitwise_right_shift_ copysign_ gcd_ lcm_".split()
+)
+
+
+def _refused_write(name, target, value):
+    """The error of a write of samples into a tensor that all share."""
+    if name in _BY_SHAPE:
+        return RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(value.shape)}"
+        )
+    called = name if name in _BARE else "inplace arithmetic" if name in _ARITHMETIC else None
+    called = called or f"aten::{name}"
+    return RuntimeError(
+        f"vmap: {called}(self, *extra_args) is not possible because there exists a Tensor `other` "
+        "in extra_args that has more elements than `self`. This happened due to `other` being "
+        "vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place "
+        f"operators instead of {called}. If said operator is being called inside the PyTorch "
+        "framework, please file a bug report instead."
+    )
 
 
 _REFUSED = {
@@ -371,7 +409,20 @@ def _expanded(batch, v, rank, size):
 
 
 def _strided(batch, v, rank, size, stride, offset):
-    offset = v.storage_offset() if offset is None else offset
+    """Within the memory that the first sample can see; the others are as far apart as they are."""
+    first = v.storage_offset()
+    offset = first if offset is None else offset
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    end = first + sum((n - 1) * s for n, s in zip(v.shape[1:], v.stride()[1:]))
+    if 0 not in size and not first <= offset <= last <= end:
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {offset}) can access "
+            "memory outside of `tensor`. `result` can access some memory in range "
+            f"[{offset}, {last + 1}], but `tensor` can only access some memory in range "
+            f"[{first}, {end + 1}]. This is not supported inside of vmap, please try to rewrite "
+            "the `as_strided` call as a sequence "
+            "of PyTorch view operations"
+        )
     return v.as_strided((batch, *size), (v.stride(0), *stride), offset)
 
 

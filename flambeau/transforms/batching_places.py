@@ -19,13 +19,29 @@ def _masked_select(level, op, bound):
         raise RuntimeError(
             "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot "
             "support this because for each batch this would return a differently shaped Tensor. "
-            "Please voice your support in https://github.com/pytorch/functorch/issues/256"
+            "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this "
+            "feature."
         )
     rank = max(rank_of(bound["input"]), rank_of(bound["mask"]))
-    value, mask = public("broadcast_tensors")(
-        level.front(bound["input"], rank), level.plain(bound["mask"])
-    )
+    value = level.front(bound["input"], rank)
+    value = value if rank else value.unsqueeze(1)
+    value, mask = public("broadcast_tensors")(value, level.plain(bound["mask"]))
     return value.flatten(1).index_select(1, mask[0].flatten().nonzero().reshape(-1))
+
+
+@batches("argwhere", "nonzero_static")
+def _equally_many(level, op, bound):
+    return NotImplemented  # as many for each sample, by size= or by chance
+
+
+@batches("nonzero")
+def _nonzero(level, op, bound):
+    if bound["as_tuple"]:
+        raise RuntimeError(
+            "Batching rule not implemented for aten::nonzero_numpy. We could not generate a "
+            "fallback."
+        )
+    return _dynamic(level, op, bound)
 
 
 @batches("nonzero_rows", "_unique2", "_unique_runs", "_unique_lines")
@@ -57,13 +73,12 @@ def _gather(level, op, bound):
 # -- a list of places along a dimension ------------------------------------------------------------
 
 
-def _as_rows(level, index, shape, dim):
-    """A list of indices per sample, spread over the shape that a gather wants."""
-    values = level.front(index)
-    count = values.shape[1]
-    sizes = [level.size, *[1] * len(shape)]
+def _as_rows(values, shape, dim):
+    """Lists of indices, one per sample, spread over the shape that a gather wants."""
+    size, count = values.shape
+    sizes = [size, *[1] * len(shape)]
     sizes[dim] = count
-    full = (level.size, *shape)
+    full = (size, *shape)
     return values.reshape(sizes).expand(*full[:dim], count, *full[dim + 1 :])
 
 
@@ -76,42 +91,52 @@ def _index_select(level, op, bound):
     dim = shifted(bound["dim"], rank)
     if not level.is_batched(index):
         return changed(op, level, bound, dim=dim)
-    if rank_of(index) == 0:
-        values = index._value.unsqueeze(1)
-        index = level.batched(values)
-    rows = _as_rows(level, index, input.shape, dim)
+    rows = _as_rows(_listed(index._value), input.shape, dim)
     return public("gather")(level.front(input), dim, rows)
+
+
+def _listed(value):
+    """Numbers per sample as lists of one."""
+    return value.unsqueeze(1) if value.ndim == 1 else value
 
 
 @batches("index_add", "index_copy", "index_fill", "index_reduce")
 def _index_write(level, op, bound):
-    input, index, rank = bound["input"], bound["index"], rank_of(bound["input"])
-    if rank == 0:
-        return NotImplemented
-    dim = shifted(bound["dim"], rank)
-    name = "value" if op.name == "index_fill" else "source"
-    source = bound[name]
-    if not level.is_batched(index):
-        new = {"input": level.front(input), "dim": dim}
-        if op.name == "index_fill" and level.is_batched(source):
-            return _filled(level, bound, dim)
-        if name == "source":
-            new[name] = level.front(source)
-        return changed(op, level, bound, **new)
-    if op.name in ("index_reduce", "index_fill"):
-        return NotImplemented
-    rows = _as_rows(level, index, input.shape, dim)
-    values = level.front(source)
+    target, rank = _listed(level.front(bound["input"])), rank_of(bound["input"])
+    new = {"input": target, "dim": shifted(bound["dim"], max(rank, 1))}
+    if op.name != "index_fill":
+        new["source"] = _listed(level.front(bound["source"]))
+    if level.is_batched(bound["index"]):
+        rows = _as_rows(_listed(bound["index"]._value), target.shape[1:], new["dim"])
+        out = _written_by_element(level, op, bound, rows, **new)
+    elif op.name == "index_fill" and level.is_batched(bound["value"]):
+        out = _filled(level, bound, **new)
+    else:
+        out = changed(op, level, bound, **new)
+    return out if rank else out.squeeze(1)
+
+
+def _written_by_element(level, op, bound, rows, input, dim, source=None):
+    """Each sample has places of its own: as the row that has one for each element."""
+    if op.name == "index_fill":
+        source = bound["value"]
+        if isinstance(source, Tensor):
+            source = level.front(source, input.ndim - 1).to(input.dtype).expand(rows.shape)
+        return public("scatter")(input, dim, rows, source)
     if op.name == "index_copy":
-        return public("scatter")(level.front(input), dim, rows, values)
-    alpha = bound["alpha"]
-    values = values if alpha == 1 else values * alpha
-    return public("scatter_add")(level.front(input), dim, rows, values)
+        return public("scatter")(input, dim, rows, source)
+    if op.name == "index_reduce":
+        keeps = bound["include_self"]
+        return public("scatter_reduce")(
+            input, dim, rows, source, bound["reduce"], include_self=keeps
+        )
+    source = source if bound["alpha"] == 1 else source * bound["alpha"]
+    return public("scatter_add")(input, dim, rows, source)
 
 
-def _filled(level, bound, dim):
+def _filled(level, bound, input, dim):
     """A value per sample: as a source that is copied."""
-    input, index = level.front(bound["input"]), level.plain(bound["index"])
+    index = level.plain(bound["index"])
     shape = [*input.shape]
     shape[dim] = index.numel()
     value = level.front(bound["value"])
@@ -259,11 +284,23 @@ def _masked_scatter(level, op, bound):
 
 @batches("masked_fill")
 def _masked_fill(level, op, bound):
-    if not level.is_batched(bound["value"]):
+    value = bound["value"]
+    if not isinstance(value, Tensor):
         return KINDS["pointwise"](level, op, bound)
-    value = level.batched(bound["value"]._value.to(bound["input"].dtype))
+    kind, own = bound["input"].dtype, level.plain(value)
+    value = level.batched(own.to(kind)) if level.is_batched(value) else own.to(kind)
     given = {"condition": bound["mask"], "input": value, "other": bound["input"]}
     return KINDS["pointwise"](level, TABLE["where"], given)
+
+
+@batches("fill")
+def _fill(level, op, bound):
+    input, value = bound["input"], bound["value"]
+    if not level.is_batched(value):
+        return changed(op, level, bound)
+    shape = (level.size, *[1] * rank_of(input))
+    filled = value._value.to(input.dtype).reshape(shape)
+    return filled.expand(level.size, *input.shape).clone()
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -297,6 +334,16 @@ def _embedding_backward(level, op, bound):
     row = TABLE["embedding_dense_backward"]
     found = row(kept, places + start, count * level.size, -1, False)
     return found.reshape(level.size, count, found.shape[-1])
+
+
+@batches("one_hot")
+def _one_hot(level, op, bound):
+    if bound["num_classes"] <= 0:
+        raise RuntimeError(
+            "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive "
+            "num_classes argument."
+        )
+    return op.body(**bound)
 
 
 @batches("searchsorted")

@@ -69,6 +69,12 @@ def _median(level, op, bound):
     return public(op.name.replace("_all", "_dim"))(flat, 1, False)[0]
 
 
+@batches("count_all_nonzero")
+def _count(level, op, bound):
+    value = bound["input"]._value
+    return (value != 0).flatten(1).sum(1) if value.ndim > 1 else (value != 0).long()
+
+
 @batches("roll")
 def _roll(level, op, bound):
     value, rank = bound["input"]._value, rank_of(bound["input"])
@@ -143,8 +149,8 @@ _LEADING = (
     "tril triu constant_pad_nd pixel_shuffle pixel_unshuffle "
     "_linalg_inv_ex _linalg_det _linalg_slogdet _linalg_lu_factor_ex _linalg_cholesky_ex _cholesky "
     "_linalg_ldl_factor_ex _linalg_svd _linalg_eigh _linalg_eig _linalg_qr _geqrf "
-    "_linalg_solve_ex _linalg_factored_solve linalg_solve_triangular linalg_lu_solve "
-    "linalg_ldl_solve _lu_permutation pair_distances ones_at linalg_matrix_exp"
+    "_linalg_solve_ex _linalg_factored_solve linalg_solve_triangular _lu_permutation "
+    "pair_distances ones_at linalg_matrix_exp"
 ).split()
 
 
@@ -177,6 +183,16 @@ def _solve_lines(level, op, bound):
     dim = -1 if left else -2
     found = called(op, {**bound, "A": a, "B": b.unsqueeze(dim)})
     return (found[0].squeeze(dim), *found[1:])
+
+
+@batches("linalg_lu_solve", "linalg_ldl_solve")
+def _solve_factored(level, op, bound):
+    """Matrices, and pivots with a dimension less, whose batches broadcast."""
+    tensors = {n: v for n, v in bound.items() if isinstance(v, Tensor)}
+    own = {n: 1 if n == "pivots" else 2 for n in tensors}
+    most = max(rank_of(v) - own[n] for n, v in tensors.items())
+    new = {n: level.front(v, most + own[n]) for n, v in tensors.items()}
+    return changed(op, level, bound, **new)
 
 
 @batches("self_distances")
@@ -373,29 +389,55 @@ def _channels(level, t, channels):
 def _picked(level, op, bound):
     """The loss of each position, then what is made of those of a sample."""
     weight, reduction = bound["weight"], bound["reduction"]
-    if level.is_batched(weight):
-        return NotImplemented
     input, target = level.front(bound["input"]), level.front(bound["target"])
-    rest = weight if weight is None else level.plain(weight)
     ignored = bound["ignore_index"]
     flat = input.reshape(level.size * input.shape[1], *input.shape[2:])
-    found = op(flat, target.flatten(0, 1), rest, ignored, "none")
-    losses = found[0].reshape(target.shape)
+    losses = op(flat, target.flatten(0, 1), None, ignored, "none")[0].reshape(target.shape)
     dims = tuple(range(1, target.ndim))
     kept = (target != ignored).to(losses.dtype)
-    if rest is not None:
-        kept = kept * rest[target.clamp(0, rest.shape[0] - 1)]
+    if weight is not None:
+        kept = kept * _of_classes(level, weight, target)
+        losses = losses * kept
     total = kept.sum(dims)
     if reduction == "none":
         return losses, total
     return losses.sum(dims) / total if reduction == "mean" else losses.sum(dims), total
 
 
+def _of_classes(level, weight, target):
+    """The weight of each target's class."""
+    values = level.front(weight)
+    places = target.clamp(0, values.shape[1] - 1).reshape(level.size, -1)
+    return values.gather(1, places).reshape(target.shape)
+
+
 @batches("multi_margin")
 def _multi_margin(level, op, bound):
-    if level.is_batched(bound["weight"]) or rank_of(bound["input"]) != 2:
-        return NotImplemented
     input, target = level.front(bound["input"]), level.front(bound["target"])
-    new = {"input": folded(input), "target": folded(target), "reduction": 0}
+    rows = input.reshape(-1, input.shape[-1])
+    new = {"input": rows, "target": target.reshape(-1), "weight": None, "reduction": 0}
     losses = changed(op, level, bound, **new).reshape(level.size, -1)
-    return {0: losses, 1: losses.mean(1), 2: losses.sum(1)}[bound["reduction"]]
+    if bound["weight"] is not None:
+        losses = losses * _of_classes(level, bound["weight"], target).reshape(losses.shape)
+    if bound["reduction"] == 0:
+        return losses.reshape(target.shape[: rank_of(bound["input"])])
+    return losses.mean(1) if bound["reduction"] == 1 else losses.sum(1)
+
+
+@batches("alignments", "alignment_gradient")
+def _alignments(level, op, bound):
+    """Samples count among those of a batch, which is the second dimension."""
+    targets, lengths = bound["targets"], bound["lengths"]
+    step = targets.numel() if level.is_batched(targets) else 0  # from one's targets to the next's
+    new = {n: folded(level.front(bound[n])) for n in ("g", "losses", "sums") if n in bound}
+    values = level.front(bound["log_probs"]).movedim(0, 1)
+    new["log_probs"] = values.reshape(values.shape[0], -1, values.shape[-1])
+    if step:
+        new["targets"] = targets._value.flatten(0, 1)
+    new["lengths"] = tuple(
+        n + k * step if j % 3 == 2 else n for k in range(level.size) for j, n in enumerate(lengths)
+    )
+    found = changed(op, level, bound, **new)
+    if isinstance(found, Tensor):
+        return found.reshape(values.shape).movedim(1, 0)
+    return unfolded(level, values.shape[2], found)

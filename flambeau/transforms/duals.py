@@ -80,7 +80,7 @@ class DualLevel(Level):
         return rebuilt(result, wrapped)
 
     # -- what tensors of this level do besides rows ------------------------------------------------
-    def write(self, target: Any, result: Tensor) -> None:
+    def write(self, target: Any, result: Tensor, name: str) -> None:
         value, tangent = self.parts(result)
         if not is_at(target, self):
             if tangent is None:
@@ -107,6 +107,12 @@ class DualLevel(Level):
         base._tangent = above.promoted(base._tangent)
         if base is not target:
             target._tangent = _window(base._tangent, target, base)
+
+    def resize(self, target: Any, size: tuple, memory_format: Any) -> None:
+        """Give a tensor that does not move another shape in place."""
+        if target._tangent is not None:
+            raise RuntimeError("cannot resize variables that has a forward grad")
+        rebind(target, self.lift(target._value.resize_(size, memory_format=memory_format)))
 
     def promoted(self, t: Tensor) -> Wrapped:
         """A copy of a tensor from below that may be written with tensors of this level."""
@@ -171,6 +177,9 @@ modes_forward = _Forward()
 
 def checked_tangent(primal: Tensor, tangent: Tensor) -> Tensor:
     """A tangent that fits its primal."""
+    for name, t in (("primal", primal), ("tangent", tangent)):
+        if t.dtype.category < 2:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
     if primal.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original "

@@ -170,6 +170,15 @@ class Wrapped(Tensor):
         return self.shape[0]
 
 
+def varies(t: Tensor) -> bool:
+    """May samples of a vmap have different values?"""
+    while type(t) is Wrapped:
+        if t._batched:
+            return True
+        t = t._value
+    return False
+
+
 def wrap(level: Level, value: Any, skip: int = 0) -> Any:
     """A value as a tensor of a level, without its first `skip` dimensions."""
     own = value._layout

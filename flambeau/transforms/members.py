@@ -82,8 +82,19 @@ for _name in ("new_zeros", "new_ones", "new_empty", "new_full"):
 
 @rule("new_empty_strided")
 def _new_empty_strided(level, place, args, kwargs):
-    t, size, *_ = args
-    return t.new_empty(size, dtype=kwargs.get("dtype") or t.dtype)
+    """Samples one behind the other, each with the strides that were asked for."""
+    t, size, stride, *rest = args
+    if not is_at(t, level):
+        return place.copy(*args, **kwargs)
+    length = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
+
+    def make(value, sizes):
+        batched = len(sizes) > len(size)
+        strides = (length, *stride) if batched else tuple(stride)
+        return value.new_empty_strided(sizes, strides, *rest, **kwargs)
+
+    with below(level):
+        return level.made_new(t, tuple(size), make)
 
 
 @rule("new_tensor")

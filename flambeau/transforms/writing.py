@@ -14,7 +14,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
 from flambeau.eager import subscripts
 from flambeau.eager.binding import bind
-from flambeau.eager.creation import scalar_tensor
+from flambeau.eager.creation import scalar_tensor, size_from
 from flambeau.ops.table import TABLE, public
 from flambeau.transforms import handling, history
 from flambeau.transforms.handling import rule, run
@@ -51,7 +51,7 @@ def _write(level, place, op, args, kwargs):
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
             f"{list(result.shape)}"
         )
-    return put(level, target, result)
+    return put(level, target, result, place.key)
 
 
 handling._write.append(_write)
@@ -80,9 +80,9 @@ def _turn(level, op, bound, target):
     return target
 
 
-def put(level: Level, target: Any, result: Tensor) -> Tensor:
+def put(level: Level, target: Any, result: Tensor, name: str = "copy_") -> Tensor:
     """Write a result of the same shape over a target."""
-    level.write(target, result)  # type: ignore[attr-defined]
+    level.write(target, result, name)  # type: ignore[attr-defined]
     if is_at(target, level) and is_at(result, level) and result._requires_grad and modes.grad:
         before = edge_of(target) if target._requires_grad else None
         node = object.__new__(WriteBackward0)
@@ -125,6 +125,20 @@ def _fill_diagonal(level, place, args, kwargs):
     input, value = args[0], args[1] if len(args) > 1 else kwargs["fill_value"]
     input.diagonal().fill_(value)
     return input
+
+
+@rule("resize_", "resize_as_")
+def _resize(level, place, args, kwargs):
+    """Another shape over the memory of all samples, as PyTorch has it."""
+    target, *size = args
+    if not is_at(target, level):  # only the template is wrapped
+        return target.resize_(tuple(size[0].shape), **kwargs)
+    if target._requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if place.key == "resize_as_":
+        size = [tuple(size[0].shape)]
+    level.resize(target, size_from(size, "resize_"), kwargs.get("memory_format"))
+    return target
 
 
 # -- between brackets ------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import enable_grad, modes, no_grad, saved_tensors_hooks
 from flambeau.autograd.node import save_input, unpack
 from flambeau.random import go_back_to, marks
+from flambeau.transforms.levels import Wrapped, same
 from flambeau.utils.selective_checkpoints import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -309,7 +310,8 @@ class _Region:
 
         def pack(t):
             nonlocal count, more
-            t = t.detach() if t.requires_grad else t
+            if t.requires_grad:  # without history; how it moves inside of a transform stays
+                t = same(t) if type(t) is Wrapped else t.detach()
             index, count = count, count + 1
             self._trace(1, t)
             if index >= len(self.slots):

@@ -26,6 +26,7 @@ from flambeau.func import (
     vjp,
     vmap,
 )
+from flambeau.utils.checkpoint import checkpoint
 
 one = torch.tensor(1.0)
 
@@ -519,3 +520,168 @@ def test_vmap_of_histograms_finds_edges_per_sample():
     counts, edges = torch.vmap(lambda v: torch.histogram(v, 3))(x)
     assert counts.tolist() == [[1, 1, 1], [1, 1, 1]]
     assert edges[:, 0].tolist() == [0, 3] and edges[:, -1].tolist() == [2, 5]
+
+
+# -- what has its own way --------------------------------------------------------------------------
+
+
+def test_resize_is_over_the_memory_of_all_samples(x):
+    given = x.clone()
+    found = vmap(lambda row: row.resize_(2, 2))(given)
+    assert torch.equal(found, x.view(3, 2, 2)) and given.shape == (3, 2, 2)
+    found = vmap(lambda row: row.clone().resize_(2))(x)
+    assert torch.equal(found, x.flatten()[:6].view(3, 2))
+    assert vmap(lambda row: torch.ones(6).resize_(4) + row)(x).shape == (3, 4)
+    with pytest.raises(RuntimeError, match="batch dim != 0"):
+        vmap(lambda row: row.clone().resize_(2), in_dims=1)(x)
+
+
+def test_new_tensors_have_the_strides_that_were_asked_for(x):
+    assert vmap(lambda row: row.new_empty_strided((2, 3), (1, 2)))(x).stride() == (6, 1, 2)
+
+
+def test_ctc_loss_of_samples(x):
+    scores = torch.randn(3, 5, 2, 4, dtype=torch.float64).log_softmax(-1)
+    targets = torch.tensor([[[1, 2], [2, 3]], [[3, 1], [1, 1]], [[2, 1], [3, 2]]])
+    for lengths in (((5, 4), (2, 1)), (torch.tensor([5, 4]), torch.tensor([2, 1]))):
+
+        def loss(s, t):
+            return F.ctc_loss(s, t, *lengths)  # noqa: B023
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # not one by one
+            close(vmap(loss)(scores, targets), torch.stack([*map(loss, scores, targets)]))
+            found = vmap(grad(loss), (0, None))(scores, targets[0])
+        close(found, torch.stack([grad(loss)(s, targets[0]) for s in scores]))
+
+
+def test_factored_solves_of_samples():
+    a = torch.randn(3, 2, 4, 4, dtype=torch.float64)
+    factors, pivots = torch.linalg.ldl_factor(a + a.mT)
+    right = torch.randn(4, 1, dtype=torch.float64)
+    solve = torch.linalg.ldl_solve
+    found = vmap(solve, (0, 0, None))(factors, pivots, right)
+    close(found, torch.stack([solve(f, p, right) for f, p in zip(factors, pivots)]))
+
+
+def test_counts_and_places_of_samples():
+    x = torch.tensor([[1.0, 0, 2], [0, 0, 3]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert vmap(torch.count_nonzero)(x).tolist() == [2, 1]
+        assert vmap(torch.count_nonzero)(x[0]).tolist() == [1, 0, 1]
+    with pytest.warns(UserWarning, match="nonzero_static"):
+        found = vmap(lambda row: torch.nonzero_static(row, size=2))(x)
+    assert found.tolist() == [[[0], [2]], [[2], [-1]]]
+
+
+def test_cond_takes_a_way_for_each_sample():
+    ways = (lambda a: {"a": a + 1}, lambda a: {"a": -a})
+    which = torch.tensor([True, False])
+    found = vmap(lambda p, a: torch.cond(p, *ways, (a,)), (0, None))(which, torch.ones(2))
+    assert found["a"].tolist() == [[2, 2], [-1, -1]]
+
+
+def test_checkpoints_inside_of_transforms(x):
+    def once(row):
+        return (row.sin() * row).sum()
+
+    def twice(row):
+        return checkpoint(lambda a: a.sin() * a, row, use_reentrant=False).sum()
+
+    close(vmap(grad(twice))(x), vmap(grad(once))(x))
+    close(hessian(twice)(x[0]), hessian(once)(x[0]))
+    close(jacrev(grad(twice))(x[0]), hessian(once)(x[0]))
+    close(vmap(hessian(twice))(x), vmap(hessian(once))(x))
+
+
+@pytest.mark.filterwarnings("ignore:std_mean")
+def test_statistics_of_nothing_move_to_nan():
+    value, moved = jvp(lambda a: torch.std_mean(a, 0), (torch.zeros(0),), (torch.zeros(0),))
+    assert all(t.isnan() for t in (*value, *moved))
+    constant = torch.ones(3)
+    assert jvp(torch.std, (constant,), (torch.arange(3.0),))[1] == 0
+
+
+def test_statistics_of_groups_have_gradients():
+    x = torch.randn(2, 4, 3, dtype=torch.float64).requires_grad_()
+
+    def spelled(x):
+        rows = x.reshape(2, 2, -1)
+        mean = rows.mean(2)
+        scale = (rows.var(2, correction=0) + 1e-5).rsqrt()
+        normal = (rows - mean.unsqueeze(2)) * scale.unsqueeze(2)
+        return normal.sin().sum() + mean.exp().sum() + scale.sin().sum()
+
+    def row(x):
+        out, mean, scale = torch.native_group_norm(x, None, None, 2, 4, 3, 2, 1e-5)
+        return out.sin().sum() + mean.exp().sum() + scale.sin().sum()
+
+    close(torch.autograd.grad(row(x), x)[0], torch.autograd.grad(spelled(x), x)[0])
+    close(hessian(row)(x.detach()), hessian(spelled)(x.detach()), 1e-8)
+
+
+def test_steps_of_vmap_may_be_replaced(x, monkeypatch):
+    from flambeau._functorch import vmap as steps
+
+    class Rows(dict):
+        """A batch that is no tree of tensors."""
+
+    def process(in_dims, args, func):
+        size = len(args[0]["rows"])
+        return size, [0], [args[0]["rows"]], "rows"
+
+    def create(dims, leaves, vmap_level, spec):
+        assert spec == "rows"
+        return (Rows(rows=steps._add_batch_dim(leaves[0], dims[0], vmap_level)),)
+
+    def unwrap(results, out_dims, vmap_level, batch_size, func):
+        rows = steps._remove_batch_dim(results["rows"], vmap_level, batch_size, out_dims)
+        return Rows(rows=rows)
+
+    monkeypatch.setattr(steps, "_process_batched_inputs", process)
+    monkeypatch.setattr(steps, "_create_batched_inputs", create)
+    monkeypatch.setattr(steps, "_unwrap_batched", unwrap)
+    found = vmap(lambda sample: Rows(rows=sample["rows"].cumsum(0)), out_dims=1)(Rows(rows=x))
+    assert isinstance(found, Rows)
+    close(found["rows"], x.cumsum(1).t())
+
+
+def test_lines_between_ends_of_samples():
+    ends = torch.tensor([1 + 2j, 2.0])
+    found = vmap(lambda a: torch.linspace(a, 3, 4))(ends)
+    wanted = torch.stack([torch.linspace(e, 3, 4) for e in ends.tolist()])
+    assert found.dtype is torch.complex64 and (found - wanted).abs().max() < 1e-6
+    assert vmap(lambda a: torch.linspace(0, a, 3))(ends.real.double()).dtype is torch.float64
+
+
+def test_complex_gradients_of_cholesky():
+    """Of the factor, not of a function of Hermitian matrices: as PyTorch has them."""
+    a = torch.tensor([[2, 1j], [-1j, 3]], dtype=torch.complex128)
+    g = torch.tensor([[1 + 1j, 0], [2 - 1j, 1j]], dtype=torch.complex128)
+    L = torch.linalg.cholesky(a)
+    inner = (L.mH @ g).tril()
+    wanted = L.mH.inverse() @ (inner + inner.tril(-1).mH) @ L.inverse() / 2
+    close(vjp(torch.linalg.cholesky, a)[1](g)[0], wanted)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_weights_of_logits_move(reduction):
+    """Gradients of weights are refused, their tangents count."""
+    values = torch.rand(4, 3, 2, dtype=torch.float64) + 0.1
+    tangents = torch.randn(4, 3, 2, dtype=torch.float64)
+
+    def loss(logits, target, weight, pos_weight):
+        options = {"pos_weight": pos_weight, "reduction": reduction}
+        return F.binary_cross_entropy_with_logits(logits, target, weight, **options)
+
+    step = 1e-6
+    ahead, behind = loss(*(values + step * tangents)), loss(*(values - step * tangents))
+    found = jvp(loss, tuple(values), tuple(tangents))[1]
+    close(found, (ahead - behind) / (2 * step), 1e-7)
+
+
+@pytest.mark.parametrize("ord", [1.5, 2, 3, 3.5])
+def test_norms_of_nothing_do_not_move(ord):
+    zeros = torch.zeros(3)
+    assert jvp(lambda a: torch.linalg.norm(a, ord), (zeros,), (zeros + 1,))[1] == 0

@@ -32,6 +32,7 @@ REDUCTIONS = {
     "max all": (lambda a: a.max(), [(2, 3)]),
     "var": (lambda a: a.var(1), [(2, 4)]),
     "std": (lambda a: a.std(), [(2, 4)]),
+    "std_mean": (lambda a: torch.std_mean(a, 1, keepdim=True), [(2, 4)]),
     "var_mean": (lambda a: torch.var_mean(a, 0)[0], [(3, 2)]),
     "norm": (lambda a: a.norm(), [(2, 3)]),
     "norm 3": (lambda a: torch.linalg.vector_norm(a, 3, dim=0), [(2, 3)]),
@@ -66,6 +67,22 @@ PLACES = {
     "scatter_add": (lambda a, b: a.scatter_add(0, SQUARE % 2, b), [(2, 3), (2, 3)]),
     "index_select": (lambda a: a.index_select(1, INDEX), [(2, 3)]),
     "index_add": (lambda a, b: a.index_add(0, INDEX, b), [(3, 2), (3, 2)]),
+    "index_add to a number": (lambda a, b: a.index_add(0, INDEX[:1] * 0, b, alpha=2), [(), ()]),
+    "index_copy to a number": (lambda a, b: a.index_copy(0, INDEX[:1] * 0, b), [(), ()]),
+    "index_fill of a number": (lambda a: a.index_fill(0, INDEX[:1] * 0, 2.0) + a, [()]),
+    "index_fill at own places": (
+        lambda a, b: a.index_fill(1, b.argsort()[:2], b.sum()),
+        [(2, 3), (3,)],
+    ),
+    "index_reduce at own places": (
+        lambda a, b, c: a.index_reduce(0, c.argsort()[:2], b, "prod"),
+        [(3, 2), (2, 2), (3,)],
+    ),
+    "fill": (lambda a, b: torch.fill(a, b.sum()), [(2, 3), (2,)]),
+    "masked_fill of numbers": (lambda a, b: a.masked_fill(torch.tensor(True), b) * a, [(), ()]),
+    "masked_select from a number": (lambda a: a.masked_select(torch.tensor([True, True])), [()]),
+    "as_strided": (lambda a: a.as_strided((2, 2), (3, 2)), [(2, 3)]),
+    "cond": (lambda a: torch.cond(a.sum() > 0, torch.sin, torch.cos, (a,)), [(3,)]),
     "index_copy": (lambda a, b: a.index_copy(0, INDEX, b), [(3, 2), (3, 2)]),
     "index": (lambda a: a[INDEX], [(3, 2)]),
     "index apart": (lambda a: a[INDEX, :, INDEX], [(3, 2, 3)]),
@@ -119,6 +136,22 @@ LAYERS = {
     "log_softmax": (lambda a: a.log_softmax(-1), [(2, 3)]),
     "layer_norm": (lambda a, w, b: F.layer_norm(a, (3,), w, b), [(2, 3), (3,), (3,)]),
     "rms_norm": (lambda a, w: F.rms_norm(a, (3,), w), [(2, 3), (3,)]),
+    "statistics of group_norm": (
+        lambda a: torch.native_group_norm(a, None, None, 2, 4, 3, 2, 1e-5), [(2, 4, 3)]
+    ),
+    "nll_loss with own weights": (
+        lambda a, w: F.nll_loss(a, torch.tensor([0, 2]), 1.5 + (w > 0).double()), [(2, 3), (3,)]
+    ),
+    "cross_entropy with own weights": (
+        lambda a, w: F.cross_entropy(
+            a, torch.tensor([0, 2]), 1.5 + (w > 0).double(), label_smoothing=0.1
+        ),
+        [(2, 3), (3,)],
+    ),
+    "multi_margin with own weights": (
+        lambda a, w: F.multi_margin_loss(a, torch.tensor([0, 2]), weight=1.5 + (w > 0).double()),
+        [(2, 3), (3,)],
+    ),
     "group_norm": (lambda a, w, b: F.group_norm(a, 2, w, b), [(2, 4, 3), (4,), (4,)]),
     "batch_norm": (lambda a, w, b: F.batch_norm(a, None, None, w, b, True), [(4, 3), (3,), (3,)]),
     "max_pool2d": (lambda a: F.max_pool2d(a, 2), [(1, 2, 4, 4)]),
