@@ -134,7 +134,8 @@ def _like(layout, wanted):
 
 def _copied(leaf, grad, create_graph):
     wanted, source = leaf._layout, grad if create_graph else grad.detach()
-    if wanted.shape != grad._layout.shape or not is_dense_in_some_order(wanted):
+    sparse = wanted.strides is None
+    if sparse or wanted.shape != grad._layout.shape or not is_dense_in_some_order(wanted):
         return source.clone()
     fresh = grad.new_empty_strided(wanted.shape, wanted.strides, dtype=grad.dtype)
     return fresh.copy_(source)

@@ -33,14 +33,14 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None, *, out: Any = None
         return products.reduced_mm(mat1, mat2, reduce)
     if not is_sparse(mat1) and not is_sparse(mat2):
         return mat1.mm(mat2)
-    return products.mm(mat1, mat2)
+    return products.product(mat1, mat2)
 
 
 def addmm(
     mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0
 ) -> Tensor:
     """beta mat + alpha mat1 mat2, of which mat1 is sparse."""
-    return products.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+    return products.masked_addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
