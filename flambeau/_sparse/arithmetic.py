@@ -165,11 +165,21 @@ def _assigned(a, found):
     return a
 
 
+def put(a, found):
+    """Into a tensor, sparse or dense, what was computed."""
+    if not is_sparse(a):
+        return a.copy_(to_dense(found))
+    if result_type(a, found) is not a.dtype:
+        mine, theirs = a.dtype.scalar_name, found.dtype.scalar_name
+        raise RuntimeError(f"result type {theirs} can't be cast to the desired output type {mine}")
+    return _assigned(a, found if found.dtype is a.dtype else to(found, a.dtype))
+
+
 def in_place(function):
     """A function of a sparse tensor as one that changes it."""
 
     def changed(a, *args, **kwargs):
-        return _assigned(a, function(a, *args, **kwargs))
+        return put(a, function(a, *args, **kwargs))
 
     return changed
 
@@ -177,7 +187,9 @@ def in_place(function):
 def sub(a, b, *, alpha=1):
     for t in (a, b):
         if (t.dtype if isinstance(t, Tensor) else type(t)) in (d.bool_, bool):
-            raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported.")
+            raise RuntimeError(
+                "Subtraction, the `-` operator, with a bool tensor is not supported."
+            )
     return add(a, b, alpha=-alpha, name="SubBackward0")
 
 
@@ -285,6 +297,11 @@ def div(a, b, *, rounding_mode=None):
 
 
 def floor_divide(a, b):
+    if is_sparse(a) and not is_number(b):
+        raise RuntimeError(
+            "Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(b.shape)} for divisor)"
+        )
     return div(a, b, rounding_mode="floor")
 
 
@@ -329,8 +346,8 @@ def permute(t, *dims):
     if len(dims) != t.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
-            f"length of the desired ordering of dimensions i.e. input.dim() = {t.ndim} is not equal "
-            f"to len(dims) = {len(dims)}"
+            f"length of the desired ordering of dimensions i.e. input.dim() = {t.ndim} is not "
+            f"equal to len(dims) = {len(dims)}"
         )
     order = [wrap_dim(k, t.ndim) for k in dims]
     if order == list(range(t.ndim)):
@@ -401,7 +418,7 @@ def select(t, dim, index):
     keep = (parts.indices[dim] == index).nonzero()[:, 0]
     values = values_of(t).index_select(0, keep)
     if first == 1:
-        return values.sum(0)
+        return values.any(0) if values.dtype is d.bool_ else values.sum(0)
     rest = [k for k in range(first) if k != dim]
     indices = parts.indices[rest][:, keep]
     return coo(indices, values, shape, parts.coalesced and (dim == 0 or keep.shape[0] < 2),
@@ -409,8 +426,19 @@ def select(t, dim, index):
 
 
 def _select_row(t, dim, index):
-    found = select(to_coo(t), dim, index)
-    return to_dense(found) if is_sparse(found) else found
+    """A row by its coordinates, or one matrix of a batch."""
+    parts, dim = parts_of(t), wrap_dim(dim, t.ndim)
+    batch = parts.plain.ndim - 1
+    if not batch:
+        return select(to_coo(t), dim, index)
+    if dim >= batch:
+        raise RuntimeError(
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed "
+            "tensors."
+        )
+    shape = Size([s for k, s in enumerate(t.shape) if k != dim])
+    pointers, places = (part.select(dim, index) for part in (parts.compressed, parts.plain))
+    return compressed(t._layout.kind, pointers, places, values_of(t).select(dim, index), shape)
 
 
 def index_select(t, dim, index):
@@ -478,10 +506,14 @@ def unsqueeze(t, dim):
 
 def cat(tensors, dim=0, *, out=None):
     """Sparse tensors side by side."""
-    if not all(is_coo(t) for t in tensors):
-        raise RuntimeError(
-            "Concatenating sparse tensors, but a tensor that is not sparse was among them"
-        )
+    for k, t in enumerate(tensors):
+        if is_sparse(t) and not is_coo(t):
+            word = t._layout.kind.name[-3:].upper()
+            raise RuntimeError(f"Sparse {word} tensors do not have is_contiguous")
+        if not is_sparse(t):
+            raise RuntimeError(
+                f"Concatenating sparse tensors, but a dense tensor was found at position {k}."
+            )
     head = tensors[0]
     dim, first = wrap_dim(dim, head.ndim), sparse_dim(head)
     for k, t in enumerate(tensors):

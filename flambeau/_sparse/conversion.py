@@ -248,9 +248,7 @@ def _blocked(t, kind, blocksize, dense):
             "needs blocksize"
         )
     if len(blocksize) != 2:
-        raise RuntimeError(
-            f"blocksize needs to be a tuple of size 2, but got {len(blocksize)}"
-        )
+        raise RuntimeError(f"blocksize needs to be a tuple of size 2, but got {len(blocksize)}")
     own = blocks_of(t)
     if own is not None and own != tuple(blocksize):
         raise RuntimeError(

@@ -42,7 +42,8 @@ _WITH_KERNELS = (d.float32, d.float64, d.bfloat16, d.float16)
 
 def _check(a, b, name="mm"):
     if a.ndim != 2 or b.ndim != 2:
-        raise RuntimeError(f"{name}: Expected dim 2 of both matrices, got {a.ndim} and {b.ndim}")
+        number, other = (1, a) if a.ndim != 2 else (2, b)
+        raise RuntimeError(f"mat{number} must be a matrix, got {other.ndim}-D tensor")
     if a.shape[1] != b.shape[0]:
         (m, k), (l, n) = a.shape, b.shape
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {l}x{n})")
@@ -162,7 +163,7 @@ def addmm(input, a, b, *, beta=1, alpha=1, out=None):
 
 def masked_addmm(input, a, b, *, beta=1, alpha=1):
     """torch.sparse.addmm: the same, but a sparse factor gets a gradient where it has elements."""
-    found = product(a, b)
+    found = product(a, b) if is_sparse(a) or is_sparse(b) else public("mm")(a, b)
     if is_sparse(found) and not is_sparse(input):
         found = to_dense(found)
     if alpha != 1:
@@ -176,7 +177,7 @@ def mv(a, vector, *, out=None):
     """A sparse matrix times a vector."""
     if a.ndim != 2 or vector.ndim != 1:
         raise RuntimeError(
-            f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.ndim} "
+            f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.ndim}"
             f"Tensor Dim: {vector.ndim}"
         )
     if a.shape[1] != vector.shape[0]:
@@ -206,6 +207,8 @@ def matmul(a, b, *, out=None):
         return mv(a, b)
     if a.ndim == 1 and b.ndim == 2 and is_sparse(b):
         return mv(transpose(b, 0, 1), a)
+    if 1 in (a.ndim, b.ndim) and a.ndim + b.ndim == 3:  # the vector is the sparse one
+        return public("matmul")(to_dense(a), to_dense(b))
     if a.ndim == 3 and b.ndim == 3:
         return bmm(a, b)
     if is_sparse(a) and not is_sparse(b) and a.ndim == 2 and b.ndim > 2:
@@ -316,3 +319,13 @@ def sampled_addmm(input, a, b, *, beta=1.0, alpha=1.0, out=None):
 def spsolve(a, b):
     """The solution of a sparse system."""
     return public("linalg_solve")(to_dense(a), b)
+
+
+def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
+    """(solution of a x = b, an empty tensor): a is triangular and by rows."""
+    if is_coo(a) or is_sparse(b):
+        raise NotImplementedError(
+            "Could not run 'aten::triangular_solve' with arguments from the 'SparseCPU' backend."
+        )
+    found = public("triangular_solve")(b, to_dense(a), upper, transpose, unitriangular)
+    return type(found)((found[0], b.new_empty(0)))

@@ -44,6 +44,9 @@ def sum_(t, dim=None, keepdim=False, *, dtype=None, out=None):
     dims = _dims(t, dim)
     if not is_coo(t):
         return _compressed_sum(t, dims, keepdim, dtype)
+    if len(dims) == t.ndim and dims:
+        found = sum_(t, dtype=dtype).reshape([1] * t.ndim if keepdim else [])
+        return found
     if dtype is None and t.dtype.category < d.FLOATING:
         dtype = d.int64
     found = summed(t, dims, dtype)
@@ -51,8 +54,6 @@ def sum_(t, dim=None, keepdim=False, *, dtype=None, out=None):
         found = found if is_sparse(found) else to_coordinates(found)
         for k in sorted(dims):
             found = found.unsqueeze(k)
-    elif not is_sparse(found) and len(dims) < t.ndim:
-        found = to_coordinates(found)
     return found
 
 
@@ -97,7 +98,8 @@ def norm(t, p="fro", dim=None, keepdim=False, dtype=None, out=None):
     """The norm of all elements."""
     if dim is not None and tuple(_dims(t, dim)) != tuple(range(t.ndim)):
         raise RuntimeError(
-            "norm_sparse currently only supports full reductions, so 'dim' must be empty or None"
+            "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
+            "contain all dimensions of the input"
         )
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
