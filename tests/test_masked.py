@@ -144,3 +144,55 @@ def test_complaints(t):
         masked.masked_tensor(torch.ones(2), torch.ones(2, 1, dtype=torch.bool))
     with pytest.raises(TypeError, match="Multiple dispatch failed"):
         t.max()
+
+
+def small():
+    return masked.masked_tensor(
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[True, False], [True, True]])
+    )
+
+
+# what PyTorch gives
+TEXTS = {
+    "functions of masked tensors are plain": (lambda t: masked.sum(t, 0), "tensor([4., 4.])"),
+    "nothing is there": (
+        lambda t: masked.masked_tensor(torch.tensor(2.0), torch.tensor(False)),
+        "MaskedTensor(--, False)",
+    ),
+    "integers have medians": (
+        lambda t: masked.median(t.get_data().long(), 1, mask=t.get_mask()),
+        "tensor([1, 3])",
+    ),
+    "by coordinates": (lambda t: t.to_sparse(), repr(small())),
+    "a chosen number is there": (
+        lambda t: torch.where(torch.tensor([[True, False], [True, True]]), t, 0.0).get_mask(),
+        "tensor([[True, True],\n        [True, True]])",
+    ),
+    "square keeps the mask": (lambda t: t.square().get_mask(), repr(small().get_mask())),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_pytorchs(name):
+    run, expected = TEXTS[name]
+    assert repr(run(small())) == expected
+
+
+@pytest.mark.parametrize("name", ["sort", "median", "nansum", "count_nonzero", "tril", "nonzero"])
+def test_functions_that_would_forget_the_mask_are_refused(name):
+    with pytest.raises(TypeError, match="Multiple dispatch failed"):
+        getattr(small(), name)()
+
+
+@pytest.mark.parametrize(
+    "run, kind",
+    [
+        (lambda s: masked.amax(s, 0), ValueError),
+        (lambda s: masked.argmax(s, 0), ValueError),
+        (lambda s: masked.median(s, 0), ValueError),
+        (lambda s: masked.amax(s.to_dense() > 0, mask=s.to_dense() > 0), NotImplementedError),
+    ],
+)
+def test_refusal_is_pytorchs(run, kind):
+    with pytest.raises(kind):
+        run(torch.eye(2).to_sparse())

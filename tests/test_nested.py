@@ -1,5 +1,8 @@
 """Nested tensors against the same functions of each piece."""
 
+import copy
+import pickle
+
 import pytest
 
 import flambeau as torch
@@ -168,3 +171,63 @@ def test_complaints():
         t.flatten(1)
     with pytest.raises(NotImplementedError):
         t.cumsum(1)
+
+
+A, B = [[0.0, 1.0], [2.0, 3.0]], [[4.0, -5.0], [6.0, 7.0], [8.0, 9.0]]
+
+
+def jagged():
+    return nested.nested_tensor([torch.tensor(A), torch.tensor(B)], layout=torch.jagged)
+
+
+# what PyTorch gives: (function, result as lists; pieces of nested results)
+RECORDED = {
+    "min along pieces": (lambda t: t.amin(1), [[0.0, 1.0], [4.0, -5.0]]),
+    "place of the most": (lambda t: t.argmax(1), [[1, 1], [2, 2]]),
+    "most of vectors": (lambda t: t.max(-1).values, [[1.0, 3.0], [4.0, 7.0, 9.0]]),
+    "sum of all rows": (lambda t: t.sum((0, 1), keepdim=True), [[[20.0, 15.0]]]),
+    "one of each vector": (lambda t: t[..., 0], [[0.0, 2.0], [4.0, 6.0, 8.0]]),
+    "transposed": (lambda t: t.permute(0, 2, 1)[0], [[0.0, 2.0], [1.0, 3.0]]),
+    "cut": (lambda t: t.to_padded_tensor(0.0, (2, 1, 2)), [[[0.0, 1.0]], [[4.0, -5.0]]]),
+    "dense of full size": (lambda t: (t + torch.ones(2, 3, 2))[0], [[1.0, 2.0], [3.0, 4.0]]),
+    "batch of matrices": (
+        lambda t: t @ torch.ones(2, 2, 1),
+        [[[1.0], [5.0]], [[-1.0], [13.0], [17.0]]],
+    ),
+    "first chunk": (lambda t: t.chunk(2)[0], [A]),
+    "copied": (copy.deepcopy, [A, B]),
+    "pickled": (lambda t: pickle.loads(pickle.dumps(t)), [A, B]),
+    "other dtype": (lambda t: t.type(torch.int64), [A, B]),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_result_is_pytorchs(name):
+    run, expected = RECORDED[name]
+    found = run(jagged())
+    lists = [t.tolist() for t in found.unbind()] if found.is_nested else found.tolist()
+    assert lists == expected
+
+
+@pytest.mark.parametrize(
+    "run, kind",
+    [
+        (lambda t: t.transpose(0, 1), ValueError),
+        (lambda t: t.permute(1, 0, 2), ValueError),
+        (lambda t: t.sum(9), IndexError),
+        (bool, RuntimeError),
+        (lambda t: t.item(), RuntimeError),
+        (lambda t: t[None], RuntimeError),
+        (lambda t: t.cumsum(1), NotImplementedError),
+    ],
+)
+def test_refusal_is_pytorchs(run, kind):
+    with pytest.raises(kind):
+        run(jagged())
+
+
+def test_gradient_of_a_nested_leaf():
+    t = jagged().requires_grad_()
+    (g,) = torch.autograd.grad((t * t).sum(), t)
+    assert g[1].tolist() == [[2 * x for x in row] for row in B]
+    assert "MulBackward0" in repr(t * 2) and t.shape[1] * 2 != t.shape[1]

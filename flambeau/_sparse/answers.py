@@ -16,6 +16,7 @@ from flambeau._sparse import reductions as r
 from flambeau._sparse.conversion import coalesce, to_dense
 from flambeau._sparse.printing import sparse_text
 from flambeau._sparse.tensors import (
+    SHOWN,
     Compressed,
     Coo,
     bare,
@@ -25,16 +26,16 @@ from flambeau._sparse.tensors import (
     parts_of,
 )
 from flambeau._tensor import Tensor
-from flambeau.ops.table import public
+from flambeau.ops.table import TABLE, public
 
 # functions of one element that leave zero zero
 _UNARY = (
     "abs absolute sqrt sin sinh asin arcsin asinh arcsinh tan tanh atan arctan atanh arctanh "
     "expm1 log1p erf erfinv sign sgn floor ceil round trunc fix deg2rad rad2deg relu square "
-    "nan_to_num isnan isinf isposinf isneginf signbit frac angle positive threshold "
+    "nan_to_num isnan isinf isposinf isneginf signbit frac angle threshold "
     "leaky_relu"
 ).split()
-_LINEAR = "neg negative conj conj_physical real imag resolve_conj resolve_neg".split()
+_LINEAR = "neg negative positive conj_physical real imag resolve_conj resolve_neg".split()
 _CASTS = {
     "float": d.float32,
     "double": d.float64,
@@ -143,6 +144,8 @@ def _like(name):
         if layout is strided:
             make = public("zeros" if name != "ones_like" else "ones")
             return make(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+        if name == "ones_like" and not is_coo(t):
+            return _full_like(t, 1, dtype=dtype)
         if name == "ones_like":
             raise NotImplementedError(
                 "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend."
@@ -178,6 +181,69 @@ def _requires_unbind(t, dim=0):
     return tuple(a.select(t, dim, k) for k in range(t.shape[dim]))
 
 
+def _side_by_side(flat, deep):
+    """hstack and vstack: cat along a dimension for vectors, and another for all others."""
+
+    def answer(tensors):
+        vectors = tensors[0].ndim == 1
+        if vectors and flat is None:
+            tensors, dim = [a.unsqueeze(t, 0) for t in tensors], 0
+        else:
+            dim = flat if vectors else deep
+        return a.cat(tensors, dim)
+
+    return answer
+
+
+def _valued(name):
+    """A function that fills values in place, where all elements of rows count as there."""
+
+    def answer(t, *args, **kwargs):
+        if is_coo(t):
+            if name == "fill_" and args[0] == 0:
+                return a.zero_(t)
+            raise NotImplementedError(
+                f"Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend."
+            )
+        getattr(parts_of(t).values.detach(), name)(*args, **kwargs)
+        return t
+
+    return answer
+
+
+def _full_like(t, value, *, dtype=None, **options):
+    if is_coo(t):
+        raise NotImplementedError(
+            "Could not run 'aten::fill_.Scalar' with arguments from the 'SparseCPU' backend."
+        )
+    values = parts_of(t).values
+    return a.with_values(t.detach(), public("full_like")(values, value, dtype=dtype))
+
+
+def _conj(t):
+    return a.on_values_linearly(public("conj"), t) if t.dtype.is_complex else t
+
+
+def _T(t):
+    if not is_coo(t):
+        raise NotImplementedError(
+            "Could not run 'aten::as_strided' with arguments from the 'SparseCsrCPU' backend."
+        )
+    return a.permute(t, list(range(t.ndim))[::-1])
+
+
+def _is_nonzero(t):
+    if t.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(to_dense(t))
+
+
+def _float(t):
+    if t.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return float(to_dense(t))
+
+
 def _pinned(t, *args, **kwargs):
     return t
 
@@ -205,6 +271,38 @@ def _type(t, dtype=None, non_blocking=False):
 
 def _transposed_dims(t, dim0, dim1):
     return a.transpose(t, dim0, dim1)
+
+
+def _spoken(kind):
+    return "Sparse " + kind.name[-3:].upper()
+
+
+def _overload(name, args):
+    """What PyTorch calls a function of two, by what the second is."""
+    row = TABLE.get(name.row)
+    if row is None or row.kind != "pointwise" or len(args) != 2:
+        return ""
+    return ".Tensor" if isinstance(args[1], Tensor) else ".Scalar"
+
+
+def _compressed_kind(values):
+    for value in values:
+        if is_sparse(value) and not is_coo(value):
+            return value._layout.kind
+    return None
+
+
+def _strided_only(function):
+    """A function that PyTorch does with strides: coordinates take it, compressed rows do not."""
+
+    @functools.wraps(function)
+    def answer(t, *args, **kwargs):
+        kind = _compressed_kind(t if isinstance(t, (tuple, list)) else (t,))
+        if kind is not None:
+            raise RuntimeError(f"{_spoken(kind)} tensors do not have strides")
+        return function(t, *args, **kwargs)
+
+    return answer
 
 
 FUNCTIONS = {
@@ -237,20 +335,30 @@ FUNCTIONS = {
     "swapaxes": _transposed_dims,
     "swapdims": _transposed_dims,
     "t": a.t_,
-    "T": a.t_,
+    "T": _T,
+    "conj": _conj,
+    "hstack": _side_by_side(0, 1),
+    "row_stack": _side_by_side(None, 0),
+    "vstack": _side_by_side(None, 0),
+    **{name: _valued(name) for name in "fill_ normal_ uniform_ random_".split()},
+    "full_like": _full_like,
+    "is_nonzero": _is_nonzero,
+    "__bool__": _is_nonzero,
+    "__float__": _float,
+    "triangular_solve": p.triangular_solve,
     "mT": lambda t: a.transpose(t, -2, -1),
     "H": lambda t: a.on_values_linearly(public("conj_physical"), a.t_(t)),
     "adjoint": lambda t: a.transpose(t, -2, -1),
     "permute": a.permute,
     "select": a.select,
     "index_select": a.index_select,
-    "narrow_copy": a.narrow_copy,
-    "unsqueeze": a.unsqueeze,
+    "narrow_copy": _strided_only(a.narrow_copy),
+    "unsqueeze": _strided_only(a.unsqueeze),
     "unbind": _requires_unbind,
     "cat": a.cat,
     "concat": a.cat,
     "concatenate": a.cat,
-    "stack": a.stack,
+    "stack": _strided_only(a.stack),
     "__getitem__": a.getitem,
     "clone": a.clone,
     "to": a.to,
@@ -394,15 +502,31 @@ class _Answers(interposing.Handler):
                     (kwargs["input"], *args),
                     {key: value for key, value in kwargs.items() if key != "input"},
                 )
+            if kwargs.get("out") is not None:
+                out = kwargs.pop("out")
+                return a.put(out, answer(*args, **kwargs))
             return answer(*args, **kwargs)
         if name.kind == "op" and key not in _PLAIN:
+            _refuse_compressed(name, args, kwargs)
             raise NotImplementedError(
-                f"Could not run '{name}' with arguments from the "
+                f"Could not run '{name}{_overload(name, args)}' with arguments from the "
                 f"'{_backend(args, kwargs)}' backend. This could be because the operator doesn't "
                 "exist for this backend. Tensor.to_dense() gives a tensor that every function "
                 "takes."
             )
         return function(*args, **kwargs)
+
+
+def _refuse_compressed(name, args, kwargs):
+    """PyTorch's words where rows or columns are compressed: it tries to use strides."""
+    kind = _compressed_kind((*args, *kwargs.values()))
+    row = TABLE.get(name.row)
+    if kind is None or row is None:
+        return
+    if row.kind == "pointwise":
+        raise RuntimeError(f"unsupported tensor layout: {SHOWN[kind]}")
+    if row.kind == "view":
+        raise RuntimeError(f"{_spoken(kind)} tensors do not have strides")
 
 
 def _backend(args, kwargs):

@@ -7,6 +7,7 @@ from flambeau import _dtype as d
 from flambeau._layout import Size, wrap_dim
 from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from flambeau._sparse.conversion import (
+    blocks_of,
     coalesce,
     picked,
     to_compressed,
@@ -28,6 +29,7 @@ from flambeau._sparse.tensors import (
     over,
     parts_of,
     pattern_of,
+    recorded,
     runs,
     sparse_dim,
     values_of,
@@ -35,7 +37,7 @@ from flambeau._sparse.tensors import (
 )
 from flambeau._tensor import Tensor
 from flambeau._tensor.questions import result_type
-from flambeau.autograd.grad_mode import modes
+from flambeau.autograd.grad_mode import modes, no_grad
 from flambeau.ops.table import public
 
 _ORDER = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
@@ -61,17 +63,17 @@ def is_number(value):
 # -- sums ------------------------------------------------------------------------------------------
 
 
-def add(a, b, *, alpha=1):
+def add(a, b, *, alpha=1, name="AddBackward0"):
     """a + alpha b, of which one at least is sparse."""
     if not is_sparse(a):
-        return _onto_dense(a, b, alpha)
+        return _onto_dense(a, b, alpha, name)
     if not is_sparse(b):
         if not is_coo(a) and isinstance(b, Tensor) and b.shape == a.shape:
-            return _onto_dense(b if alpha == 1 else b * alpha, a, 1)
+            return _onto_dense(b if alpha == 1 else b * alpha, a, 1, name)
         raise RuntimeError(_ORDER)
     _same_sizes(a, b)
     if pattern_of(a).same(pattern_of(b)):
-        return with_values(a, public("add")(values_of(a), values_of(b), alpha=alpha))
+        return with_values(a, public("add")(values_of(a), values_of(b), alpha=alpha), name)
     if is_coo(a) != is_coo(b):
         raise NotImplementedError(
             f"add: sparse tensors of two layouts, {kind_of(a)} and {kind_of(b)}, cannot be added"
@@ -82,14 +84,14 @@ def add(a, b, *, alpha=1):
     if alpha != 1:
         pieces[1] = pieces[1] * alpha
     indices = public("cat")([parts_of(first).indices, parts_of(second).indices], 1)
-    out = coo(indices, public("cat")(pieces), a.shape, False, "AddBackward0")
+    out = coo(indices, public("cat")(pieces), a.shape, False, name)
     if parts_of(first).coalesced and parts_of(second).coalesced:
         out = coalesce(out)
-    return out if is_coo(a) else to_compressed(out, a._layout.kind, _blocksize(a))
-
-
-def _blocksize(t):
-    return tuple(parts_of(t).values.shape[1:3])
+        out = with_values(out, values_of(out), name)
+    if is_coo(a):
+        return out
+    out = to_compressed(out, a._layout.kind, blocks_of(a))
+    return with_values(out, values_of(out), name)
 
 
 def _same_sizes(a, b):
@@ -100,9 +102,20 @@ def _same_sizes(a, b):
         )
 
 
-def _onto_dense(a, b, alpha):
+def _onto_dense(a, b, alpha, name):
+    """A dense tensor and a sparse one: both get the gradient that arrives, which is dense."""
     if not isinstance(a, Tensor):
         a = public("full")((), a, dtype=b.dtype)
+    with no_grad():
+        found = _added_to(a, b, alpha)
+    return recorded(
+        name, found, (a, b),
+        lambda g, a, b: g.to(a.dtype),
+        lambda g, a, b: (g if alpha == 1 else g * alpha).to(b.dtype),
+    )  # fmt: skip
+
+
+def _added_to(a, b, alpha):
     if a.shape != b.shape:
         raise RuntimeError(
             "add: expected 'self' and 'other' to have same size, but self has size "
@@ -127,7 +140,7 @@ def add_(a, b, *, alpha=1):
         found = add(a, b, alpha=alpha)
         return _assigned(a, found)
     if a.shape != b.shape:
-        _onto_dense(a, b, alpha)
+        _added_to(a, b, alpha)
     b = to_coo(b)
     dims, values = sparse_dim(b), values_of(b)
     shape = a.shape[:dims]
@@ -152,17 +165,32 @@ def _assigned(a, found):
     return a
 
 
+def put(a, found):
+    """Into a tensor, sparse or dense, what was computed."""
+    if not is_sparse(a):
+        return a.copy_(to_dense(found))
+    if result_type(a, found) is not a.dtype:
+        mine, theirs = a.dtype.scalar_name, found.dtype.scalar_name
+        raise RuntimeError(f"result type {theirs} can't be cast to the desired output type {mine}")
+    return _assigned(a, found if found.dtype is a.dtype else to(found, a.dtype))
+
+
 def in_place(function):
     """A function of a sparse tensor as one that changes it."""
 
     def changed(a, *args, **kwargs):
-        return _assigned(a, function(a, *args, **kwargs))
+        return put(a, function(a, *args, **kwargs))
 
     return changed
 
 
 def sub(a, b, *, alpha=1):
-    return add(a, b, alpha=-alpha)
+    for t in (a, b):
+        if (t.dtype if isinstance(t, Tensor) else type(t)) in (d.bool_, bool):
+            raise RuntimeError(
+                "Subtraction, the `-` operator, with a bool tensor is not supported."
+            )
+    return add(a, b, alpha=-alpha, name="SubBackward0")
 
 
 def sub_(a, b, *, alpha=1):
@@ -181,7 +209,7 @@ def mul(a, b):
     if not is_sparse(a):
         a, b = b, a
     if is_number(b):
-        return on_values_linearly(public("mul"), a, b)
+        return _scaled("mul", a, b)
     if not is_sparse(b):
         return _mul_dense(a, b)
     if a.shape != b.shape:
@@ -189,12 +217,27 @@ def mul(a, b):
             f"mul operands have incompatible sizes, {list(a.shape)} and {list(b.shape)}"
         )
     if not is_coo(a):
-        found = mul(to_coo(a), to_coo(b))
-        return to_compressed(found, a._layout.kind, _blocksize(a))
+        found = to_compressed(mul(to_coo(a), to_coo(b)), a._layout.kind, blocks_of(a))
+        return with_values(found, values_of(found), "MulBackward0")
     if pattern_of(a).same(pattern_of(b)) and parts_of(a).coalesced:
         return with_values(a, values_of(a) * values_of(b))
     a, b = coalesce(a), coalesce(b)
     return _intersection(a, b)
+
+
+def _scaled(name, t, number):
+    """Elements times or by a number; so is the gradient, whatever places it has."""
+    run = public(name)
+    if isinstance(number, Tensor) and number.requires_grad:
+        return on_values_linearly(run, t, number)
+    with no_grad():
+        found = on_values_linearly(run, t, number)
+    factor = number.conjugate() if isinstance(number, complex) else number
+    if isinstance(factor, Tensor) and factor.dtype.is_complex:
+        factor = factor.conj()
+    return recorded(
+        name.capitalize() + "Backward0", found, (t,), lambda g, t: run(g, factor).to(t.dtype)
+    )
 
 
 def _intersection(a, b):
@@ -220,8 +263,20 @@ def _mul_dense(a, b):
             f"mul(sparse, dense): the dense tensor has more dimensions, {list(b.shape)}, than the "
             f"sparse one, {list(a.shape)}"
         )
+    if b.shape == a.shape and (not is_coo(a) or parts_of(a).coalesced):
+        with no_grad():
+            found = with_values(a, values_of(a) * picked(b, pattern_of(a)))
+        return recorded("MulBackward0", found, (a, b), _times_second, _times_first)
     dense = b.expand(a.shape)
     return with_values(a, values_of(a) * picked(dense, pattern_of(a)))
+
+
+def _times_first(g, a, b):
+    return public("mul")(g, a.conj())
+
+
+def _times_second(g, a, b):
+    return public("mul")(g, b.conj())
 
 
 def div(a, b, *, rounding_mode=None):
@@ -236,11 +291,17 @@ def div(a, b, *, rounding_mode=None):
             "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
             f"{shape} for divisor)"
         )
-    run = on_values if rounding_mode else on_values_linearly
-    return run(public("div"), a, b, rounding_mode=rounding_mode)
+    if rounding_mode is None:
+        return _scaled("div", a, b)
+    return on_values(public("div"), a, b, rounding_mode=rounding_mode)
 
 
 def floor_divide(a, b):
+    if is_sparse(a) and not is_number(b):
+        raise RuntimeError(
+            "Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(b.shape)} for divisor)"
+        )
     return div(a, b, rounding_mode="floor")
 
 
@@ -270,21 +331,42 @@ def transpose(t, dim0, dim1):
     dim0, dim1 = wrap_dim(dim0, t.ndim), wrap_dim(dim1, t.ndim)
     order = list(range(t.ndim))
     order[dim0], order[dim1] = order[dim1], order[dim0]
-    return permute(t, order) if dim0 != dim1 else t
+    return _turned(t, order, "TransposeBackward0") if dim0 != dim1 else t
 
 
 def t_(t):
     if t.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {t.ndim}D")
-    return transpose(t, 0, 1) if t.ndim == 2 else t
+    return _turned(t, [1, 0], "TBackward0") if t.ndim == 2 else t
 
 
 def permute(t, *dims):
     """Dimensions in another order, those by coordinates among themselves."""
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
+    if len(dims) != t.ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            f"length of the desired ordering of dimensions i.e. input.dim() = {t.ndim} is not "
+            f"equal to len(dims) = {len(dims)}"
+        )
     order = [wrap_dim(k, t.ndim) for k in dims]
     if order == list(range(t.ndim)):
         return t
+    return _turned(t, order, "PermuteBackward0")
+
+
+def _turned(t, order, name):
+    with no_grad():
+        found = _in_order(t, order)
+    back = [order.index(k) for k in range(t.ndim)]
+    return recorded(name, found, (t,), lambda g, t: _returned(g, back, name))
+
+
+def _returned(g, order, name):
+    return _turned(g, order, name) if is_sparse(g) else g.permute(order)
+
+
+def _in_order(t, order):
     shape = Size([t.shape[k] for k in order])
     if not is_coo(t):
         return _transposed_matrix(t, order, shape)
@@ -301,7 +383,7 @@ def permute(t, *dims):
     if order[first:] != list(range(first, t.ndim)):
         values = values.permute([0, *[k - first + 1 for k in order[first:]]])
     kept = parts.coalesced and order[:first] == list(range(first))
-    return coo(indices, values, shape, kept, "PermuteBackward0")
+    return coo(indices, values, shape, kept)
 
 
 def _transposed_matrix(t, order, shape):
@@ -336,7 +418,7 @@ def select(t, dim, index):
     keep = (parts.indices[dim] == index).nonzero()[:, 0]
     values = values_of(t).index_select(0, keep)
     if first == 1:
-        return values.sum(0)
+        return values.any(0) if values.dtype is d.bool_ else values.sum(0)
     rest = [k for k in range(first) if k != dim]
     indices = parts.indices[rest][:, keep]
     return coo(indices, values, shape, parts.coalesced and (dim == 0 or keep.shape[0] < 2),
@@ -344,8 +426,19 @@ def select(t, dim, index):
 
 
 def _select_row(t, dim, index):
-    found = select(to_coo(t), dim, index)
-    return to_dense(found) if is_sparse(found) else found
+    """A row by its coordinates, or one matrix of a batch."""
+    parts, dim = parts_of(t), wrap_dim(dim, t.ndim)
+    batch = parts.plain.ndim - 1
+    if not batch:
+        return select(to_coo(t), dim, index)
+    if dim >= batch:
+        raise RuntimeError(
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed "
+            "tensors."
+        )
+    shape = Size([s for k, s in enumerate(t.shape) if k != dim])
+    pointers, places = (part.select(dim, index) for part in (parts.compressed, parts.plain))
+    return compressed(t._layout.kind, pointers, places, values_of(t).select(dim, index), shape)
 
 
 def index_select(t, dim, index):
@@ -413,10 +506,14 @@ def unsqueeze(t, dim):
 
 def cat(tensors, dim=0, *, out=None):
     """Sparse tensors side by side."""
-    if not all(is_coo(t) for t in tensors):
-        raise RuntimeError(
-            "Concatenating sparse tensors, but a tensor that is not sparse was among them"
-        )
+    for k, t in enumerate(tensors):
+        if is_sparse(t) and not is_coo(t):
+            word = t._layout.kind.name[-3:].upper()
+            raise RuntimeError(f"Sparse {word} tensors do not have is_contiguous")
+        if not is_sparse(t):
+            raise RuntimeError(
+                f"Concatenating sparse tensors, but a dense tensor was found at position {k}."
+            )
     head = tensors[0]
     dim, first = wrap_dim(dim, head.ndim), sparse_dim(head)
     for k, t in enumerate(tensors):

@@ -24,9 +24,11 @@ from flambeau._sparse.tensors import (
     over,
     parts_of,
     pattern_of,
+    recorded,
     sparse_dim,
     values_of,
 )
+from flambeau.autograd.grad_mode import no_grad
 from flambeau.ops.table import public
 
 # -- coordinates -----------------------------------------------------------------------------------
@@ -98,9 +100,23 @@ def rows_from(pointers, count):
 
 
 def to_coo(t):
-    """Any sparse matrix as coordinates."""
+    """Any sparse matrix as coordinates, in their order."""
     if is_coo(t):
         return t
+    found = coordinates_of(t)
+    return found if parts_of(found).coalesced else coalesce(found)
+
+
+def coordinates_of(t):
+    """Any sparse matrix as coordinates, its elements in the order that they have."""
+    if is_coo(t):
+        return t
+    with no_grad():
+        found = _spelled(t)
+    return recorded("ToSparseBackward1", found, (t,), converted_back)
+
+
+def _spelled(t):
     parts, kind = parts_of(t), t._layout.kind
     values, count = values_of(t), nnz(t)
     pieces, places = [], parts.plain
@@ -116,8 +132,7 @@ def to_coo(t):
     values = values.reshape(indices.shape[1], *values.shape[len(batch) + 1 :])
     if kind in BLOCKED:
         indices, values = _unblocked(indices, values)
-    out = coo(indices, values, t.shape, not batch and kind is sparse_csr)
-    return out if parts_of(out).coalesced else coalesce(out)
+    return coo(indices, values, t.shape, kind is sparse_csr)
 
 
 def _numbers(batch):
@@ -138,15 +153,53 @@ def _unblocked(indices, values):
     return public("stack")(spread), values.reshape(count * high * wide, *values.shape[3:])
 
 
-def to_compressed(t, kind, blocksize=None):
-    """Any matrix by rows or columns, in blocks if so asked."""
-    if kind_of(t) is kind:
+def to_compressed(t, kind, blocksize=None, dense_dim=0):
+    """Any matrix by rows or columns, in blocks if so asked; batches of them, too."""
+    if kind_of(t) is kind and (blocksize is None or blocksize == blocks_of(t)):
         return t
+    with no_grad():
+        found = _compressed(t, kind, blocksize, dense_dim)
+    word = kind.name.removeprefix("sparse_").capitalize()
+    return recorded(f"ToSparse{word}Backward0", found, (t,), converted_back)
+
+
+def blocks_of(t):
+    """The sizes of the blocks of a tensor; None where it has none."""
+    if kind_of(t) not in BLOCKED:
+        return None
+    parts = parts_of(t)
+    return tuple(parts.values.shape[parts.plain.ndim : parts.plain.ndim + 2])
+
+
+def converted_back(g, t):
+    """A gradient in the layout that a tensor has."""
+    if not is_sparse(t):
+        return to_dense(g)
+    if not is_coo(t):
+        return to_compressed(g, t._layout.kind, blocks_of(t), dense_dim(t))
+    return coordinates_of(g) if is_sparse(g) else to_coordinates(g, sparse_dim(t))
+
+
+def _compressed(t, kind, blocksize, dense):
     if kind in BLOCKED:
-        return _blocked(t, kind, blocksize)
-    t = coalesce(to_coo(t)) if is_sparse(t) else to_coordinates(t)
+        return _blocked(t, kind, blocksize, dense)
+    if kind_of(t) in BLOCKED:
+        raise RuntimeError(
+            f"sparse_compressed_to_{kind.name}: expected SparseCsr or SparseCsc layout but got "
+            f"{SHOWN[kind_of(t)]}"
+        )
+    return _by_lines(_with_coordinates(t, dense), kind, t.shape)
+
+
+def _with_coordinates(t, dense):
+    return coalesce(to_coo(t)) if is_sparse(t) else to_coordinates(t, t.ndim - (dense or 0))
+
+
+def _by_lines(t, kind, shape):
+    """Coordinates by rows or columns; their values may be blocks."""
+    by_rows = kind in BY_ROWS
     if sparse_dim(t) > 2:
-        return _batched(t, kind)
+        return _batched(t, kind, shape)
     if sparse_dim(t) != 2:
         raise RuntimeError(
             f"tensor dimensionality must be sum of batch, base, and dense dimensionalities; only "
@@ -155,14 +208,14 @@ def to_compressed(t, kind, blocksize=None):
     indices, values = parts_of(t).indices, values_of(t)
     rows, columns = indices[0], indices[1]
     count = t.shape[0]
-    if kind is not sparse_csr:
+    if not by_rows:
         order = columns.sort(stable=True)[1]
         rows, columns, values = columns[order], rows[order], values.index_select(0, order)
         count = t.shape[1]
-    return compressed(kind, row_pointers(rows, count), columns.contiguous(), values, t.shape)
+    return compressed(kind, row_pointers(rows, count), columns.contiguous(), values, shape)
 
 
-def _batched(t, kind):
+def _batched(t, kind, shape):
     """Several matrices, each with as many elements as the others."""
     indices, values = parts_of(t).indices, values_of(t)
     sizes = t.shape[: sparse_dim(t)]
@@ -185,36 +238,60 @@ def _batched(t, kind):
     base = starts[..., :1]
     crow = public("cat")([starts - base, ends - base], -1)
     values = values.reshape(*batch, count, *values.shape[1:])
-    return compressed(kind, crow, minor.reshape(*batch, count), values, t.shape)
+    return compressed(kind, crow, minor.reshape(*batch, count), values, shape)
 
 
-def _blocked(t, kind, blocksize):
+def _blocked(t, kind, blocksize, dense):
     if blocksize is None:
         raise RuntimeError(
             f"to_sparse_{kind.name[-3:]}: conversion from {SHOWN[kind_of(t)]} to {SHOWN[kind]} "
             "needs blocksize"
         )
-    high, wide = blocksize
-    if high <= 0 or wide <= 0 or t.shape[0] % high or t.shape[1] % wide:
+    if len(blocksize) != 2:
+        raise RuntimeError(f"blocksize needs to be a tuple of size 2, but got {len(blocksize)}")
+    own = blocks_of(t)
+    if own is not None and own != tuple(blocksize):
         raise RuntimeError(
-            f"tensor sparse size ({t.shape[0]}, {t.shape[1]}) must be divisible by given blocksize "
+            f"sparse_compressed_to_{kind.name}: conversion from {SHOWN[kind_of(t)]} to "
+            f"{SHOWN[kind]} with blocksize changed from {list(own)} to {list(blocksize)} is not "
+            "supported"
+        )
+    if is_coo(t) and sparse_dim(t) != 2:
+        raise RuntimeError(
+            f"coo_to_{kind.name}: conversion from Sparse to {SHOWN[kind]} for input tensors with "
+            "sparse_dim()!=2 is not supported"
+        )
+    (high, wide), batch = blocksize, t.ndim - 2 - (dense_dim(t) if is_sparse(t) else dense or 0)
+    rows, columns = t.shape[batch : batch + 2]
+    if high <= 0 or wide <= 0 or rows % high or columns % wide:
+        raise RuntimeError(
+            f"tensor sparse size ({rows}, {columns}) must be divisible by given blocksize "
             f"({high}, {wide})"
         )
-    t = coalesce(to_coo(t)) if is_sparse(t) else to_coordinates(t)
+    if is_sparse(t):
+        blocks = _gathered(_with_coordinates(t, 0), high, wide)
+    else:
+        order = [*range(batch + 1), batch + 2, batch + 1]
+        blocks = t.unflatten(batch + 1, (-1, wide)).unflatten(batch, (-1, high))
+        blocks = blocks.permute(*order, *range(batch + 3, blocks.ndim))
+        blocks = to_coordinates(blocks, batch + 2)
+    return _by_lines(blocks, kind, t.shape)
+
+
+def _gathered(t, high, wide):
+    """The same elements with whole blocks as values."""
     indices, values = parts_of(t).indices, values_of(t)
-    size = t.shape[0] // high, t.shape[1] // wide
-    rows, columns = indices[0], indices[1]
-    blocks = flat_places(public("stack")([rows // high, columns // wide]), size)
-    if kind not in BY_ROWS:
-        blocks = (columns // wide) * size[0] + rows // high
-    used, which = blocks.unique(return_inverse=True)
+    first = len(indices) - 2
+    size = [*t.shape[:first], t.shape[first] // high, t.shape[first + 1] // wide]
+    rows, columns = indices[-2:]
+    places = public("stack")([*indices[:-2], rows // high, columns // wide])
+    used, which = flat_places(places, size).unique(return_inverse=True)
     inside = (which * high + rows % high) * wide + columns % wide
     filled = values.new_zeros((used.shape[0] * high * wide, *values.shape[1:]))
     filled = filled.index_add(0, inside, values)
     filled = filled.reshape(used.shape[0], high, wide, *values.shape[1:])
-    across = size[1] if kind in BY_ROWS else size[0]
-    count = size[0] if kind in BY_ROWS else size[1]
-    return compressed(kind, row_pointers(used // across, count), used % across, filled, t.shape)
+    shape = [*size, high, wide, *values.shape[1:]]
+    return coo(coordinates(used, size), filled, shape, True)
 
 
 # -- dense tensors ---------------------------------------------------------------------------------
@@ -234,24 +311,35 @@ def to_coordinates(t, dims=None):
         there = there.flatten(dims).any(-1)
     shape = t.shape[:dims]
     flat = there.reshape(-1).nonzero()[:, 0]
-    values = t.reshape(shape.numel(), *t.shape[dims:]).index_select(0, flat)
-    return coo(coordinates(flat, shape), values, t.shape, True, "ToSparseBackward0")
+    with no_grad():
+        values = t.reshape(shape.numel(), *t.shape[dims:]).index_select(0, flat)
+        found = coo(coordinates(flat, shape), values, t.shape, True)
+    return recorded("ToSparseBackward1", found, (t,), converted_back)
 
 
 def to_sparse(t, sparse_dims=None, *, layout=None, blocksize=None, dense_dim=None):
     """A tensor by coordinates, or in another sparse layout."""
     if isinstance(blocksize, list):
         blocksize = tuple(blocksize)
+    if layout is strided and is_sparse(t):
+        return to_dense(t)
     if layout is strided or (layout is not None and not is_layout(layout)):
         raise RuntimeError(
             f"to_sparse: conversion from {SHOWN[kind_of(t)]} to {SHOWN.get(layout)} "
             "is not supported"
         )
     if layout is not None and layout is not sparse_coo:
-        return to_compressed(t, layout, blocksize)
-    if is_sparse(t):
-        return to_coo(t)
-    return to_coordinates(t, sparse_dims)
+        return to_compressed(t, layout, blocksize, dense_dim)
+    if not is_sparse(t):
+        return to_coordinates(t, sparse_dims)
+    if sparse_dims is not None and sparse_dims != sparse_dim(t):
+        kind, own = SHOWN[kind_of(t)], "self.sparse_dim()" if is_coo(t) else "2"
+        name = "to_sparse" if is_coo(t) else "sparse_compressed_to_sparse"
+        raise RuntimeError(
+            f"{name}: conversion from {kind} to Sparse with sparse_dim argument !={own} is not "
+            "supported"
+        )
+    return coordinates_of(t)
 
 
 def is_layout(value):
@@ -262,9 +350,22 @@ def to_dense(t, dtype=None, *, masked_grad=None):
     """All elements, zeros among them."""
     if not is_sparse(t):
         return t if dtype is None else t.to(dtype)
-    if dtype is not None and dtype is not t.dtype:
-        t = with_values(t, values_of(t).to(dtype))
-    t = to_coo(t)
+    with no_grad():
+        found = _filled(t if dtype is None else with_values(t, values_of(t).to(dtype)))
+    back = _unmasked if masked_grad is False else _masked
+    return recorded("ToDenseBackward0", found, (t,), back)
+
+
+def _masked(g, t):
+    return sparse_mask(g, coalesce(t) if is_coo(t) else t)
+
+
+def _unmasked(g, t):
+    return g.to(t.dtype) if is_sparse(g) else converted_back(g, t)
+
+
+def _filled(t):
+    t = coordinates_of(t)
     dims, parts, values = sparse_dim(t), parts_of(t), values_of(t)
     shape = t.shape[:dims]
     _check_inside(parts.indices, shape)
@@ -274,8 +375,11 @@ def to_dense(t, dtype=None, *, masked_grad=None):
     return added(values, flat, shape.numel()).reshape(t.shape)
 
 
-def with_values(t, values, name="MulBackward0"):
-    """The same places with other values."""
+def with_values(t, values, name=None):
+    """The same places with other values; the node has the name of theirs."""
+    node = values._grad_fn
+    if name is None:
+        name = "CloneBackward0" if node is None else type(node).__name__
     return over(pattern_of(t), values, name)
 
 

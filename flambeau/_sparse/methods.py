@@ -59,14 +59,23 @@ def values(t):
     return values_of(t)
 
 
+def _backend(t):
+    return "SparseCsrCPU" if is_sparse(t) else "CPU"
+
+
 def _indices(t):
-    _want_coo(t, "_indices")
+    if not is_coo(t):
+        raise NotImplementedError(
+            f"Could not run 'aten::_indices' with arguments from the '{_backend(t)}' backend."
+        )
     return parts_of(t).indices.detach()
 
 
 def _values(t):
-    if not is_sparse(t):
-        raise RuntimeError("_values expected sparse tensor layout but got Strided")
+    if not is_coo(t):
+        raise NotImplementedError(
+            f"Could not run 'aten::_values' with arguments from the '{_backend(t)}' backend."
+        )
     return parts_of(t).values.detach()
 
 
@@ -108,7 +117,7 @@ def to_sparse(t, *args, layout=None, blocksize=None, dense_dim=None):
     dims = args[0] if args else None
     if isinstance(dims, type(strided)):
         dims, layout = None, dims
-    return conversion.to_sparse(t, dims, layout=layout, blocksize=blocksize)
+    return conversion.to_sparse(t, dims, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
 
 
 def to_sparse_coo(t):
@@ -116,24 +125,31 @@ def to_sparse_coo(t):
 
 
 def to_sparse_csr(t, dense_dim=None):
-    return conversion.to_compressed(t, sparse_csr)
+    return conversion.to_compressed(t, sparse_csr, None, dense_dim)
 
 
 def to_sparse_csc(t, dense_dim=None):
-    return conversion.to_compressed(t, sparse_csc)
+    return conversion.to_compressed(t, sparse_csc, None, dense_dim)
 
 
 def to_sparse_bsr(t, blocksize, dense_dim=None):
-    return conversion.to_compressed(t, sparse_bsr, tuple(blocksize))
+    return conversion.to_compressed(t, sparse_bsr, _blocks(blocksize, "bsr"), dense_dim)
 
 
 def to_sparse_bsc(t, blocksize, dense_dim=None):
-    return conversion.to_compressed(t, sparse_bsc, tuple(blocksize))
+    return conversion.to_compressed(t, sparse_bsc, _blocks(blocksize, "bsc"), dense_dim)
+
+
+def _blocks(blocksize, word):
+    blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else blocksize
+    return tuple(blocksize)
 
 
 def to_dense(t, dtype=None, *, masked_grad=None):
     """All elements, zeros among them."""
-    return conversion.to_dense(t, dtype)
+    if dtype is not None and is_sparse(t):
+        raise RuntimeError("dtype argument is not supported by sparse_to_dense")
+    return conversion.to_dense(t, dtype, masked_grad=masked_grad)
 
 
 def sparse_resize_(t, size, sparse_dim, dense_dim):

@@ -29,7 +29,7 @@ def sparse_text(t):
         text += lead + words.pop(0)
     if t.device.type != "cpu":
         words.insert(0, f"device='{t.device}'")
-    if says_dtype(parts.values):
+    if says_dtype(parts.values.new_zeros(1)):
         words.append(f"dtype={t.dtype}")
     words.append(f"layout={t._layout.kind}")
     grad = grad_suffix(t)

@@ -14,6 +14,7 @@ from flambeau._sparse.conversion import (
     to_compressed,
     to_coo,
     to_dense,
+    with_values,
 )
 from flambeau._sparse.tensors import (
     coo,
@@ -24,10 +25,12 @@ from flambeau._sparse.tensors import (
     over,
     parts_of,
     pattern_of,
+    recorded,
     runs,
     sparse_dim,
     values_of,
 )
+from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import sparse_products as launchers
 from flambeau.ops import sparse_products as kernel_rows
 from flambeau.ops.embedding import bag_dots
@@ -39,7 +42,8 @@ _WITH_KERNELS = (d.float32, d.float64, d.bfloat16, d.float16)
 
 def _check(a, b, name="mm"):
     if a.ndim != 2 or b.ndim != 2:
-        raise RuntimeError(f"{name}: Expected dim 2 of both matrices, got {a.ndim} and {b.ndim}")
+        number, other = (1, a) if a.ndim != 2 else (2, b)
+        raise RuntimeError(f"mat{number} must be a matrix, got {other.ndim}-D tensor")
     if a.shape[1] != b.shape[0]:
         (m, k), (l, n) = a.shape, b.shape
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {l}x{n})")
@@ -66,7 +70,7 @@ def rows_product(pointers, places, values, dense):
     """Sums of rows of a dense matrix, with a factor each; in the graph."""
     if pointers.dtype is not places.dtype:
         pointers, places = pointers.long(), places.long()
-    if values.dtype in _WITH_KERNELS and dense.device.type == "cpu" and dense.shape[1]:
+    if _has_kernel(values, dense):
         return kernel_rows.rows_product(pointers, places, values, dense)
     rows = rows_from(pointers, places.shape[0])
     picked = dense.index_select(0, places) * values.unsqueeze(-1)
@@ -74,7 +78,35 @@ def rows_product(pointers, places, values, dense):
 
 
 def mm(a, b, *, out=None):
-    """The product of two matrices of which one at least is sparse."""
+    """The product of two matrices of which one at least is sparse; gradients have every place."""
+    with no_grad():
+        found = product(a, b)
+    recorded("MmBackward0", found, (a, b), _first_gradient, _second_gradient)
+    return found if out is None else out.copy_(found)
+
+
+def _first_gradient(g, a, b):
+    return public("mm")(g, adjoint(b))
+
+
+def _second_gradient(g, a, b):
+    """That of the second factor: rows of g are spread along links, without a transposed matrix."""
+    if not is_sparse(a) or is_sparse(g) or not _has_kernel(a, g):
+        return public("mm")(adjoint(a), g)
+    return kernel_rows.dense_gradient(g, *by_rows(a), (a.shape[1], g.shape[1]))
+
+
+def adjoint(t):
+    """The transposed matrix, conjugated."""
+    return (t.conj() if t.dtype.is_complex else t).transpose(0, 1)
+
+
+def _has_kernel(a, dense):
+    return a.dtype in _WITH_KERNELS and dense.device.type == "cpu" and dense.shape[1] > 0
+
+
+def product(a, b, *, out=None):
+    """torch.sparse.mm: the same, but a sparse factor gets a gradient where it has elements."""
     _check(a, b)
     if is_sparse(a) and is_sparse(b):
         return _sparse_product(a, b)
@@ -102,7 +134,6 @@ def transpose_dense(t):
 
 def _sparse_product(a, b):
     """Every element of a meets the row of b that its column names."""
-    kind = a._layout.kind
     first = coalesce(to_coo(a))
     pointers, columns, values = by_rows(b)
     rows, middle = parts_of(first).indices
@@ -112,28 +143,41 @@ def _sparse_product(a, b):
     at = begin[which] + offset
     indices = public("stack")([rows[which], columns.long()[at]])
     products = values_of(first).index_select(0, which) * values.index_select(0, at)
-    found = coalesce(coo(indices, products, (a.shape[0], b.shape[1]), False, "MmBackward0"))
-    return found if is_coo(a) else to_compressed(found, sparse_csr if kind is sparse_csr else kind)
+    found = coalesce(coo(indices, products, (a.shape[0], b.shape[1])))
+    found = with_values(found, values_of(found), "SparseSparseMatmulBackward0")
+    return found if is_coo(a) else to_compressed(found, sparse_csr)
 
 
 def addmm(input, a, b, *, beta=1, alpha=1, out=None):
-    """beta input + alpha a b."""
-    if is_sparse(a) and is_sparse(b) and not is_sparse(input):
-        found = to_dense(mm(a, b))
-    else:
-        found = mm(a, b)
+    """beta input + alpha a b; gradients have every place."""
+    with no_grad():
+        found = masked_addmm(input, a, b, beta=beta, alpha=alpha)
+    recorded(
+        "AddmmBackward0", found, (input, a, b),
+        lambda g, input, a, b: (g * beta).sum_to_size(input.shape),
+        lambda g, input, a, b: _first_gradient(g * alpha, a, b),
+        lambda g, input, a, b: _second_gradient(g * alpha, a, b),
+    )  # fmt: skip
+    return found if out is None else out.copy_(found)
+
+
+def masked_addmm(input, a, b, *, beta=1, alpha=1):
+    """torch.sparse.addmm: the same, but a sparse factor gets a gradient where it has elements."""
+    found = product(a, b) if is_sparse(a) or is_sparse(b) else public("mm")(a, b)
+    if is_sparse(found) and not is_sparse(input):
+        found = to_dense(found)
     if alpha != 1:
         found = found * alpha
     if beta != 0:
         found = public("add")(input if beta == 1 else input * beta, found)
-    return found if out is None else out.copy_(found)
+    return found
 
 
 def mv(a, vector, *, out=None):
     """A sparse matrix times a vector."""
     if a.ndim != 2 or vector.ndim != 1:
         raise RuntimeError(
-            f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.ndim} "
+            f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {a.ndim}"
             f"Tensor Dim: {vector.ndim}"
         )
     if a.shape[1] != vector.shape[0]:
@@ -141,7 +185,14 @@ def mv(a, vector, *, out=None):
             f"mv: expected self.size(-1) == vec.size(-1), but got {a.shape[1]} and "
             f"{vector.shape[0]}"
         )
-    return mm(a, vector.unsqueeze(1)).squeeze(1)
+    with no_grad():
+        found = product(a, vector.unsqueeze(1)).squeeze(1)
+    recorded(
+        "MvBackward0", found, (a, vector),
+        lambda g, a, v: public("outer")(g, v.conj()),
+        lambda g, a, v: _second_gradient(g.unsqueeze(1), a, v).squeeze(1),
+    )  # fmt: skip
+    return found if out is None else out.copy_(found)
 
 
 def addmv(input, a, vector, *, beta=1, alpha=1, out=None):
@@ -156,6 +207,8 @@ def matmul(a, b, *, out=None):
         return mv(a, b)
     if a.ndim == 1 and b.ndim == 2 and is_sparse(b):
         return mv(transpose(b, 0, 1), a)
+    if 1 in (a.ndim, b.ndim) and a.ndim + b.ndim == 3:  # the vector is the sparse one
+        return public("matmul")(to_dense(a), to_dense(b))
     if a.ndim == 3 and b.ndim == 3:
         return bmm(a, b)
     if is_sparse(a) and not is_sparse(b) and a.ndim == 2 and b.ndim > 2:
@@ -193,11 +246,10 @@ def transpose_last(t):
 
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, the weight sparse."""
-    if is_sparse(input):
+    if input.ndim == 2:
         found = mm(input, weight.t())
     else:
-        flat = input.reshape(-1, input.shape[-1])
-        found = transpose_dense(rows_product(*by_rows(weight), transpose_dense(flat)))
+        found = mm(input.reshape(-1, input.shape[-1]), weight.t())
         found = found.reshape(*input.shape[:-1], weight.shape[0])
     return found if bias is None else found + bias
 
@@ -267,3 +319,13 @@ def sampled_addmm(input, a, b, *, beta=1.0, alpha=1.0, out=None):
 def spsolve(a, b):
     """The solution of a sparse system."""
     return public("linalg_solve")(to_dense(a), b)
+
+
+def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
+    """(solution of a x = b, an empty tensor): a is triangular and by rows."""
+    if is_coo(a) or is_sparse(b):
+        raise NotImplementedError(
+            "Could not run 'aten::triangular_solve' with arguments from the 'SparseCPU' backend."
+        )
+    found = public("triangular_solve")(b, to_dense(a), upper, transpose, unitriangular)
+    return type(found)((found[0], b.new_empty(0)))

@@ -19,6 +19,7 @@ from flambeau._sparse.tensors import (
     is_sparse,
     nnz,
     parts_of,
+    recorded,
     sparse_dim,
     values_of,
 )
@@ -38,17 +39,21 @@ def _dims(t, dim):
 def sum_(t, dim=None, keepdim=False, *, dtype=None, out=None):
     """Tensor.sum: over everything a number, along dimensions a sparse tensor."""
     if dim is None or dim == () or dim == []:
-        return values_of(t).sum(dtype=dtype)
+        found = parts_of(t).values.detach().sum(dtype=dtype)
+        return recorded("SumBackward0", found, (t,), lambda g, t: g.to(t.dtype).expand(t.shape))
     dims = _dims(t, dim)
     if not is_coo(t):
         return _compressed_sum(t, dims, keepdim, dtype)
+    if len(dims) == t.ndim and dims:
+        found = sum_(t, dtype=dtype).reshape([1] * t.ndim if keepdim else [])
+        return found
+    if dtype is None and t.dtype.category < d.FLOATING:
+        dtype = d.int64
     found = summed(t, dims, dtype)
     if keepdim:
         found = found if is_sparse(found) else to_coordinates(found)
         for k in sorted(dims):
             found = found.unsqueeze(k)
-    elif not is_sparse(found) and len(dims) < t.ndim:
-        found = to_coordinates(found)
     return found
 
 
@@ -73,18 +78,19 @@ def summed(t, dims, dtype=None):
     if not kept:
         return values.sum(0)
     if len(kept) == first:
-        return coo(parts.indices, values, shape, parts.coalesced, "SumBackward1")
-    if values.dtype.category < d.FLOATING:
-        values = values.long()
-    return coalesce(coo(parts.indices[kept], values, shape, False, "SumBackward1"))
+        return coo(parts.indices, values, shape, parts.coalesced, "SparseSumBackward0")
+    found = coalesce(coo(parts.indices[kept], values, shape, False))
+    return with_values(found, values_of(found), "SparseSumBackward0")
 
 
 def sparse_sum(input, dim=None, dtype=None):
     """torch.sparse.sum."""
     if dim is None:
-        return values_of(input).sum(dtype=dtype)
+        return values_of(coalesce(input)).sum(dtype=dtype)
     if not is_coo(input):
-        return sum_(input, dim, dtype=dtype)
+        raise NotImplementedError(
+            "Could not run 'aten::_indices' with arguments from the 'SparseCsrCPU' backend."
+        )
     return summed(input, _dims(input, dim), dtype)
 
 
@@ -92,7 +98,8 @@ def norm(t, p="fro", dim=None, keepdim=False, dtype=None, out=None):
     """The norm of all elements."""
     if dim is not None and tuple(_dims(t, dim)) != tuple(range(t.ndim)):
         raise RuntimeError(
-            "norm_sparse currently only supports full reductions, so 'dim' must be empty or None"
+            "norm_sparse currently only supports full reductions, so 'dim' must either be empty or "
+            "contain all dimensions of the input"
         )
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")

@@ -3,6 +3,7 @@
 `Coo` and `Compressed` name the tensors that hold the elements. Two functions lead from a sparse
 tensor to its values and back, and both are known to autograd: `values_of` and `over`. An op on
 sparse tensors is written between them, on dense tensors, and has its derivatives from there.
+Where a gradient has other places than the elements, the op says itself what it is (`recorded`).
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from flambeau._memory_format import (
 )
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, edge_of, init_node
+from flambeau.autograd.node import FREED, Node, edge_of, init_node, save_input, unpack
 from flambeau.ops.table import public
 from flambeau.storage import composed
 
@@ -151,13 +152,37 @@ class _Made(Node):
         return [picked(grads[0], self.pattern)]
 
 
-_made: dict = {}
+class _Step(Node):
+    """An op whose derivatives are given: one function of (gradient, *inputs) for each input."""
+
+    __slots__ = ("formulas",)
+
+    def apply(self, grads, create_graph):
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        inputs = [unpack(item, self) for item in self.saved]
+        return [
+            edge and formula(grads[0], *inputs) for edge, formula in zip(self.edges, self.formulas)
+        ]
 
 
-def _named(name):
-    if name not in _made:
-        _made[name] = type(name, (_Made,), {})
-    return _made[name]
+_classes: dict = {}
+
+
+def _named(name, base=_Made):
+    if (name, base) not in _classes:
+        _classes[name, base] = type(name, (base,), {})
+    return _classes[name, base]
+
+
+def recorded(name, out, inputs, *formulas):
+    """Put into the graph what was computed outside of it."""
+    if modes.grad and any(t._requires_grad for t in inputs):
+        edges = tuple(edge_of(t) if t._requires_grad else None for t in inputs)
+        node = init_node(object.__new__(_named(name, _Step)), edges, tuple(map(save_input, inputs)))
+        node.formulas = formulas
+        out._grad_fn, out._output_nr, out._requires_grad = node, 0, True
+    return out
 
 
 def values_of(t):

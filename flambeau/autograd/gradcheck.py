@@ -493,7 +493,7 @@ def gradcheck(
         check_grad_dtypes: also check that gradients have the dtype of their inputs.
         check_batched_grad: also check gradients of a stack of vectors.
         fast_mode: compare random projections of the Jacobians; much cheaper for large inputs.
-        masked: accepted; it says something about sparse tensors only.
+        masked: of sparse tensors only the elements that are there change.
 
     Returns:
         True if everything agrees.
@@ -517,6 +517,11 @@ def gradcheck(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
     tol = Tolerances(eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    if any(isinstance(t, flambeau.Tensor) and t._layout.strides is None for t in several):
+        from flambeau._sparse.checking import on_dense  # which few programs need
+
+        func, inputs = on_dense(func, several, bool(masked))
     try:
         if check_forward_ad:
             _check_forward(func, inputs, tol)

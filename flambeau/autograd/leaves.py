@@ -127,14 +127,16 @@ def _own(leaf, grad, create_graph):
 
 def _like(layout, wanted):
     """Is a gradient laid out as its leaf, or plainly where the leaf has gaps?"""
-    if not is_dense_in_some_order(wanted):
+    if wanted.strides is None or not is_dense_in_some_order(wanted):
         return layout.is_contiguous
     return all(n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, wanted.strides))
 
 
 def _copied(leaf, grad, create_graph):
     wanted, source = leaf._layout, grad if create_graph else grad.detach()
-    if wanted.shape != grad._layout.shape or not is_dense_in_some_order(wanted):
+    if wanted.strides is None or wanted.shape != grad._layout.shape:
+        return source.clone()
+    if not is_dense_in_some_order(wanted):
         return source.clone()
     fresh = grad.new_empty_strided(wanted.shape, wanted.strides, dtype=grad.dtype)
     return fresh.copy_(source)

@@ -4,14 +4,26 @@ What is masked out is replaced by a number that changes nothing: zero for sums, 
 the lowest number for maxima. Where nothing is left, that number is the result, or nan for means.
 """
 
+import functools
 import math
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.transforms.levels import running
 
 _range = range
+
+
+def _wants_strided(name: str, input: Tensor) -> None:
+    if input.layout is not flambeau.strided:
+        raise ValueError(f"masked {name} expects strided tensor (got {input.layout} tensor)")
+
+
+def _wants_mask(name: str, input: Tensor, mask: Tensor | None) -> None:
+    if mask is None and input.layout is not flambeau.strided:
+        raise ValueError(
+            f"masked {name} expects explicit mask for {str(input.layout)[6:]} tensor input"
+        )
 
 
 def _parts(input: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -24,18 +36,25 @@ def _parts(input: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
 
 
 def filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    """Elements, and a number in place of what is masked out."""
+    """Elements, and a number (or what gives one for a dtype) in place of what is masked out."""
     input, mask = _parts(input, mask)
     if mask is None:
         return input
+    value = value(input.dtype) if callable(value) else value
     return flambeau.where(mask, input, flambeau.tensor(value, dtype=input.dtype))
 
 
-def _lowest(dtype: Any) -> Any:
+def lowest(dtype: Any) -> Any:
+    """The number below all others."""
+    if dtype is flambeau.bool:
+        raise NotImplementedError("identity of amax on torch.bool input")
     return -math.inf if dtype.is_floating_point else flambeau.iinfo(dtype).min
 
 
-def _highest(dtype: Any) -> Any:
+def highest(dtype: Any) -> Any:
+    """The number above all others."""
+    if dtype is flambeau.bool:
+        raise NotImplementedError("identity of amin on torch.bool input")
     return math.inf if dtype.is_floating_point else flambeau.iinfo(dtype).max
 
 
@@ -82,6 +101,23 @@ def _place(dim: int, input: Tensor) -> int:
     )
 
 
+def _opened(function: Any) -> Any:
+    """The same where a MaskedTensor comes: its mask counts, and the result is a plain tensor."""
+
+    @functools.wraps(function)
+    def called(input: Any, *args: Any, **kwargs: Any) -> Any:
+        mask = getattr(input, "_mask", None)
+        if mask is not None:
+            given = kwargs.pop("mask", None)
+            return function(
+                input.get_data(), *args, mask=mask if given is None else given, **kwargs
+            )
+        return function(input, *args, **kwargs)
+
+    return called
+
+
+@_opened
 def sum(
     input: Tensor,
     dim: Any = None,
@@ -95,6 +131,7 @@ def sum(
     return filled(input, mask, 0).to(dtype).sum(_dims(input, dim), bool(keepdim), dtype=dtype)
 
 
+@_opened
 def prod(
     input: Tensor,
     dim: Any = None,
@@ -104,12 +141,14 @@ def prod(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Products."""
+    _wants_mask("prod", input, mask)
     found = filled(input, mask, 1).to(_summed_dtype(input, dtype))
     for d in sorted(_dims(input, dim), reverse=True):
         found = found.prod(d, bool(keepdim))
     return found
 
 
+@_opened
 def amax(
     input: Tensor,
     dim: Any = None,
@@ -119,10 +158,12 @@ def amax(
     mask: Tensor | None = None,
 ) -> Tensor:
     """The largest elements."""
+    _wants_mask("amax", input, mask)
     input = input if dtype is None else input.to(dtype)
-    return filled(input, mask, _lowest(input.dtype)).amax(_dims(input, dim), bool(keepdim))
+    return filled(input, mask, lowest).amax(_dims(input, dim), bool(keepdim))
 
 
+@_opened
 def amin(
     input: Tensor,
     dim: Any = None,
@@ -132,10 +173,12 @@ def amin(
     mask: Tensor | None = None,
 ) -> Tensor:
     """The smallest elements."""
+    _wants_mask("amin", input, mask)
     input = input if dtype is None else input.to(dtype)
-    return filled(input, mask, _highest(input.dtype)).amin(_dims(input, dim), bool(keepdim))
+    return filled(input, mask, highest).amin(_dims(input, dim), bool(keepdim))
 
 
+@_opened
 def argmax(
     input: Tensor,
     dim: int | None = None,
@@ -145,10 +188,12 @@ def argmax(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Where the largest elements are."""
+    _wants_strided("argmax", input)
     dtype = input.dtype if dtype is None else dtype
-    return filled(input, mask, _lowest(input.dtype)).argmax(dim, bool(keepdim)).to(dtype)
+    return filled(input, mask, lowest).argmax(dim, bool(keepdim)).to(dtype)
 
 
+@_opened
 def argmin(
     input: Tensor,
     dim: int | None = None,
@@ -158,8 +203,9 @@ def argmin(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Where the smallest elements are."""
+    _wants_strided("argmin", input)
     dtype = input.dtype if dtype is None else dtype
-    return filled(input, mask, _highest(input.dtype)).argmin(dim, bool(keepdim)).to(dtype)
+    return filled(input, mask, highest).argmin(dim, bool(keepdim)).to(dtype)
 
 
 def _count(input: Tensor, dims: tuple, keepdim: bool, mask: Tensor | None, dtype: Any) -> Tensor:
@@ -168,6 +214,7 @@ def _count(input: Tensor, dims: tuple, keepdim: bool, mask: Tensor | None, dtype
     return there.sum(dims, keepdim)
 
 
+@_opened
 def mean(
     input: Tensor,
     dim: Any = None,
@@ -182,6 +229,7 @@ def mean(
     return total / _count(input, dims, bool(keepdim), mask, dtype)
 
 
+@_opened
 def median(
     input: Tensor,
     dim: int = -1,
@@ -190,21 +238,21 @@ def median(
     dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The lower of the middle elements."""
-    input = input if dtype is None else input.to(dtype)
-    dim = _first(input, dim)
-    if mask is not None:
-        _floating("median", input, None)
-    plain, whole = _parts(input, mask)
+    """The lower of the middle elements; of the dtype of the input, whatever is asked for."""
+    _wants_strided("median", input)
+    place, own = _first(input, dim), input.dtype
+    if not own.is_floating_point:
+        input = (input.real if own.is_complex else input).to(flambeau.get_default_dtype())
+    elements, whole = _parts(input, mask)
     if whole is None:
-        return input.median(dim, keepdim).values
-    if not running.levels and bool((plain.isnan() & whole).any()):  # vmap asks no questions
-        raise ValueError(
-            "masked median expects no NaN values among the elements that the mask leaves"
-        )
-    return filled(input, mask, math.nan).nanmedian(dim, keepdim).values
+        return elements.median(place, keepdim).values.to(own)
+    found = filled(elements, whole, math.nan).nanmedian(place, keepdim).values
+    if not own.is_floating_point and bool(found.isnan().any()):
+        raise ValueError("masked median expects an element in every line of integers")
+    return found.to(own)
 
 
+@_opened
 def logsumexp(
     input: Tensor,
     dim: Any = None,
@@ -234,6 +282,7 @@ def logaddexp(
     return flambeau.logaddexp(filled(a, input_mask, -math.inf), filled(b, other_mask, -math.inf))
 
 
+@_opened
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
@@ -260,12 +309,14 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     if not (dtype.is_floating_point or dtype.is_complex):
         dtype = flambeau.float32
     middle = mean(input, dims, keepdim=True, dtype=dtype, mask=mask)
-    away = filled(input.to(dtype) - middle, mask, 0)
-    total = (away * away.conj() if dtype.is_complex else away * away).sum(dims, bool(keepdim))
+    away = input.to(dtype) - middle
+    square = away * away.conj() if dtype.is_complex else away * away
+    total = filled(square, mask, 0).sum(dims, bool(keepdim))
     count = _count(input, dims, bool(keepdim), mask, dtype.to_real())
     return total / (count - correction).clamp(min=0)
 
 
+@_opened
 def var(
     input: Tensor,
     dim: Any = None,
@@ -280,6 +331,7 @@ def var(
     return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
+@_opened
 def std(
     input: Tensor,
     dim: Any = None,
@@ -297,26 +349,28 @@ def std(
 # -- along a dimension -----------------------------------------------------------------------------
 
 
+@_opened
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax; what is masked out gets nothing."""
-    input = input if dtype is None else input.to(dtype)
-    return filled(input, mask, -math.inf).softmax(_first(input, dim))
+    return filled(input, mask, lowest).softmax(_first(input, dim), dtype=dtype)
 
 
+@_opened
 def log_softmax(
     input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The logarithm of softmax."""
-    input = input if dtype is None else input.to(dtype)
-    return filled(input, mask, -math.inf).log_softmax(_first(input, dim))
+    return filled(input, mask, lowest).log_softmax(_first(input, dim), dtype=dtype)
 
 
+@_opened
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of what is left, turned around."""
     input = input if dtype is None else input.to(dtype)
     return (-filled(input, mask, math.inf)).softmax(_first(input, dim))
 
 
+@_opened
 def normalize(
     input: Tensor,
     ord: float,
@@ -332,12 +386,14 @@ def normalize(
     return filled(input.to(dtype), mask, 0) / length.clamp(min=eps)
 
 
+@_opened
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Running sums."""
     dtype = _summed_dtype(input, dtype)
     return filled(input, mask, 0).to(dtype).cumsum(_first(input, dim))
 
 
+@_opened
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Running products."""
     dtype = _summed_dtype(input, dtype)

@@ -16,15 +16,25 @@ _MOVES = frozenset(
     """
     __getitem__ cat stack chunk clone contiguous expand expand_as flatten flip index_select movedim
     narrow permute repeat reshape roll select split squeeze swapaxes t transpose unbind unflatten
-    unsqueeze view concat tensor_split ravel T mT hstack vstack diagonal
+    unsqueeze view concat tensor_split ravel T mT hstack vstack diagonal hsplit vsplit dsplit
+    broadcast_to broadcast_tensors meshgrid view_as unfold
     """.split()
 )
 _CASTS = frozenset(
     "to float double half bfloat16 int long short bool cpu cuda detach type_as ones_like".split()
 )
+_FACTS = frozenset(
+    """
+    size dim numel nelement ndimension stride storage_offset element_size data_ptr is_contiguous
+    is_floating_point is_complex is_signed is_shared is_pinned is_inference get_device item
+    requires_grad_ retain_grad register_hook register_post_accumulate_grad_hook backward detach_
+    as_subclass is_same_size type_as copy_ apply_ grad untyped_storage _is_view
+    """.split()
+)
 _REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin var std norm".split())
 _ALONG = frozenset("softmax log_softmax softmin".split())
-_BEYOND = frozenset("relu sigmoid gelu".split())  # PyTorch has them not, and they are harmless
+# functions of one element that are no pointwise rows, or that PyTorch does not have here
+_BEYOND = frozenset("relu sigmoid gelu square float_power conj positive".split())
 
 
 def _plain(t: Any) -> Any:
@@ -92,6 +102,39 @@ class MaskedTensor(Tensor):
         """The mask."""
         return self._mask
 
+    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        return _plain(self).type() if dtype is None else self.to(dtype)
+
+    _masked_data = property(get_data)
+    _masked_mask = property(get_mask)
+    data = property(lambda self: self.detach())
+
+    def is_sparse_coo(self) -> bool:
+        """Are its elements held by coordinates?"""
+        return self.layout is flambeau.sparse_coo
+
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]
+        """Are its elements held by rows?"""
+        return self.layout is flambeau.sparse_csr
+
+    def to_sparse_coo(self) -> "MaskedTensor":
+        """The same by coordinates: those that the mask leaves."""
+        mask = self._mask.to_sparse()
+        return _wrapped(_plain(self).sparse_mask(mask), mask)
+
+    def to_sparse(self, *args: Any, **kwargs: Any) -> "MaskedTensor":
+        """The same by coordinates."""
+        return self.to_sparse_coo()
+
+    def to_sparse_csr(self, dense_dim: int | None = None) -> "MaskedTensor":
+        """The same by rows."""
+        mask = self._mask.to_sparse_csr()
+        return _wrapped(_plain(self).sparse_mask(mask), mask)
+
+    def to_dense(self, *args: Any, **kwargs: Any) -> "MaskedTensor":
+        """The same with all elements."""
+        return _wrapped(_plain(self).to_dense(), self._mask.to_dense())
+
     def to_tensor(self, value: Any) -> Tensor:
         """The elements, and a number where there are none."""
         return self.get_data().masked_fill(~self._mask, value)
@@ -122,15 +165,23 @@ class MaskedTensor(Tensor):
         answer = _answer(name)
         if answer is not None:
             return answer(func, name, args, kwargs)
-        if name in ("max", "min", "cumsum", "equal", "masked_fill", "logsumexp", "matmul"):
-            return NotImplemented
+        if name in ("tolist", "numpy"):
+            raise RuntimeError(
+                f".{name}() is not supported for tensor subclasses, got MaskedTensor"
+            )
+        if name not in _FACTS and not (name.startswith("__") and name != "__setitem__"):
+            raise TypeError(  # what knows nothing of masks would forget them
+                f"Multiple dispatch failed for 'torch._ops.aten.{name}.default'; all "
+                "__torch_dispatch__ handlers returned NotImplemented:"
+            )
         with flambeau._C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        data, mask = self.get_data().detach(), self._mask
+        data, mask = self.get_data().detach().to_dense(), self._mask.to_dense()
         if not data.ndim:
-            return f"MaskedTensor({_number(data.item(), True)}, {mask.item()})"
+            shown = _number(data.item(), True) if mask.item() else "--"
+            return f"MaskedTensor({shown}, {mask.item()})"
         return "MaskedTensor(\n" + _rows(data.tolist(), mask.tolist(), 2) + "\n)"
 
 
@@ -179,7 +230,7 @@ def _answer(name: str) -> Any:
     if bare in _ALONG:
         return _along
     if bare == "where":
-        return _kept
+        return _chosen
     row = TABLE.get(_OPERATORS.get(name, bare))
     if (row is not None and row.kind == "pointwise") or bare in _BEYOND:
         return _kept
@@ -191,6 +242,9 @@ _OPERATORS = {
     "__rtruediv__": "div",
     "__rpow__": "pow",
     "__floordiv__": "div",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
     "__eq__": "eq",
     "__neg__": "neg",
     "__iadd__": "add",
@@ -214,6 +268,14 @@ def _moved(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
     data = func(*map(_plain, args), **kwargs)
     mask = func(*[_mask(a) for a in args], **kwargs)
     return _wrapped(data, mask)
+
+
+def _chosen(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    """where: each element with what its own mask says; numbers are always there."""
+    if isinstance(args[0], MaskedTensor) or len(args) < 3:
+        return _kept(func, name, args, kwargs)
+    mask = func(args[0], *[_mask(a) if isinstance(a, Tensor) else True for a in args[1:]])
+    return _wrapped(func(*map(_plain, args), **kwargs), mask.bool())
 
 
 def _kept(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
@@ -240,7 +302,7 @@ def _reduced(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
         whole = functions.filled(data.bool(), mask, name == "all")
         found = func(whole, *rest, **kwargs)
     else:
-        names = {"var": ("dim", "unbiased"), "norm": ("ord", "dim")}.get(name, ("dim", "keepdim"))
+        names = ("ord", "dim") if name == "norm" else ("dim", "keepdim")
         given = {**dict(zip(names, rest)), **kwargs}
         if name == "norm" and "p" in given:
             given["ord"] = given.pop("p")

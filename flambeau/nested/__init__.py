@@ -8,7 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nested.jagged import JaggedTensor, from_values
+from flambeau.nested.jagged import NestedTensor, from_values
 from flambeau.nested.strided import PiecewiseTensor
 
 __all__ = [
@@ -35,7 +35,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
         ts: tensors, or one whose first dimension is the batch.
     """
     layout = _checked(layout)
-    if isinstance(ts, (JaggedTensor, PiecewiseTensor)):
+    if isinstance(ts, (NestedTensor, PiecewiseTensor)):
         return ts
     if isinstance(ts, Tensor):
         if ts.dim() == 0:
@@ -51,7 +51,7 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     return _joined(pieces)
 
 
-def _joined(pieces: list) -> JaggedTensor:
+def _joined(pieces: list) -> NestedTensor:
     """Pieces in one tensor, along the dimension in which they differ."""
     if not pieces:
         raise RuntimeError("Cannot construct a nested tensor from an empty list of tensors")
@@ -96,7 +96,7 @@ def nested_tensor(
     layout = _checked(layout)
     pieces = [t.detach() if isinstance(t, Tensor) else flambeau.as_tensor(t) for t in tensor_list]
     if layout is flambeau.strided:
-        pieces = [t.clone() for t in pieces]
+        pieces = [t.to(pieces[0].dtype, copy=True) for t in pieces]
     with flambeau.no_grad():
         out = as_nested_tensor(pieces, dtype, device, layout)
     return out.requires_grad_(requires_grad)

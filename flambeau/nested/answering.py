@@ -4,6 +4,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._sparse.tensors import recorded
 from flambeau.ops.table import TABLE
 
 # functions that take every element, or every vector of the last dimensions, by itself
@@ -13,7 +14,8 @@ _LOCAL = frozenset(
     selu celu mish hardtanh relu6 sigmoid tanh logsigmoid to float double half bfloat16 int long
     bool detach clone contiguous cpu cuda ones_like zeros_like empty_like rand_like randn_like
     full_like type_as masked_fill where alpha_dropout native_dropout native_layer_norm isclose
-    nan_to_num cos sin functional_embedding functional_dropout functional_layer_norm
+    nan_to_num cos sin square zero copy
+    functional_embedding functional_dropout functional_layer_norm
     """.split()
 )
 _OPERATORS = "__rsub__ __rtruediv__ __rpow__ __floordiv__ __eq__ __neg__ __invert__".split()
@@ -55,20 +57,73 @@ class Nested(Tensor):
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
 
+    def is_complex(self) -> bool:
+        return self._held().is_complex()
+
+    itemsize = property(lambda self: self.element_size())
+    nbytes = property(lambda self: self.numel() * self.element_size())
+    mT = property(lambda self: self.transpose(-2, -1))  # noqa: N815
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_same_size(self, other: Any) -> bool:
+        sizes = [[tuple(t.shape) for t in nested.unbind()] for nested in (self, other)]
+        return sizes[0] == sizes[1]
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        return self._held().type() if dtype is None else self.to(dtype)
+
+    def item(self) -> Any:
+        if self.numel() != 1:
+            raise RuntimeError(
+                f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
+            )
+        return self.values().item()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self.item())
+
+    def pin_memory(self, device: Any = None) -> Any:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
     def __iter__(self) -> Any:
         return iter(self.unbind())
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, int):
-            return self.unbind()[index]
-        if isinstance(index, tuple) and index and isinstance(index[0], int):
-            return self.unbind()[index[0]][index[1:]]
-        raise NotImplementedError("a nested tensor is indexed by the number of a piece")
+        keys = index if isinstance(index, tuple) else (index,)
+        if keys and keys[0] is None:
+            raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
+        if keys and isinstance(keys[0], int):
+            piece = self.select(0, keys[0])
+            return piece[keys[1:]] if keys[1:] else piece
+        if not all(isinstance(k, (int, slice)) or k is Ellipsis for k in keys):
+            raise NotImplementedError("a nested tensor is indexed by numbers and ranges")
+        at = [k is Ellipsis for k in keys]
+        if any(at):
+            rest = self.dim() - len(keys) + 1
+            place = at.index(True)
+            keys = (*keys[:place], *[slice(None)] * rest, *keys[place + 1 :])
+        found: Any = self
+        dim = 0
+        for key in keys:
+            if isinstance(key, int):
+                found = found.select(dim, key)
+            else:
+                found = found if key == slice(None) else found._range(dim, key)
+                dim += 1
+        return found
 
-    def select(self, dim: int, index: int) -> Tensor:
-        if dim % self.dim():
-            raise RuntimeError("select(): only supported for NestedTensor on dim=0")
-        return self.unbind()[index]
+    def _range(self, dim: int, key: slice) -> Any:
+        raise NotImplementedError(f"slice(): not supported for nested tensors on dim={dim}")
 
     @classmethod
     def __torch_function__(
@@ -82,7 +137,11 @@ class Nested(Tensor):
             return own(first, func, args, kwargs)
         if is_local(name):
             return first.local(func, name, args, kwargs)
-        raise NotImplementedError(f"{name}: not there for nested tensors ({first.layout})")
+        if first.layout is flambeau.jagged:
+            raise NotImplementedError(f"aten.{name}.default")
+        raise NotImplementedError(
+            f"Could not run 'aten::{name}' with arguments from the 'NestedTensorCPU' backend."
+        )
 
 
 def _first(args: tuple, kwargs: dict) -> Any:
@@ -94,6 +153,13 @@ def _first(args: tuple, kwargs: dict) -> Any:
             if found is not None:
                 return found
     return None
+
+
+def called(t: Tensor, name: str) -> Tensor:
+    """The same tensor, with a node of that name."""
+    if not t.requires_grad:
+        return t
+    return recorded(name, t.detach(), (t,), lambda g, t: g)
 
 
 def made(cls: Any) -> Any:

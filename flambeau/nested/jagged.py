@@ -4,11 +4,14 @@ The shape is (batch, ..., j, ...): j is the dimension in which pieces differ (si
 of single elements run on the values; those that need pieces side by side fill them up first.
 """
 
+import copy
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nested.answering import Nested, made
+from flambeau._layout import wrap_dim
+from flambeau.masked.functions import highest, lowest
+from flambeau.nested.answering import Nested, called, made
 from flambeau.nested.sizes import size_of
 
 _BY_VECTORS = ("linear", "layer_norm", "rms_norm", "embedding")  # what else they take is dense
@@ -16,14 +19,14 @@ _BY_VECTORS = ("linear", "layer_norm", "rms_norm", "embedding")  # what else the
 
 def from_values(
     values: Tensor, offsets: Tensor, lengths: Tensor | None = None, ragged: int = 1
-) -> "JaggedTensor":
+) -> "NestedTensor":
     """A jagged tensor over values, in their graph."""
-    out = made(JaggedTensor)
+    out = made(NestedTensor)
     out._values, out._offsets, out._lengths, out._ragged_idx = values, offsets, lengths, ragged
     return out
 
 
-class JaggedTensor(Nested):
+class NestedTensor(Nested):
     """A batch of tensors that differ in one dimension."""
 
     _values: Tensor
@@ -53,7 +56,7 @@ class JaggedTensor(Nested):
         held: Any = self._values
         held.grad = None if value is None else value._values
 
-    def requires_grad_(self, requires_grad: bool = True) -> "JaggedTensor":
+    def requires_grad_(self, requires_grad: bool = True) -> "NestedTensor":
         self._values.requires_grad_(requires_grad)
         return self
 
@@ -66,7 +69,7 @@ class JaggedTensor(Nested):
     def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
         self._values.backward(None if gradient is None else gradient._values, *args, **kwargs)
 
-    def over(self, values: Tensor, ragged: int | None = None) -> "JaggedTensor":
+    def over(self, values: Tensor, ragged: int | None = None) -> "NestedTensor":
         """Other values between the same offsets."""
         return from_values(
             values, self._offsets, self._lengths, self._ragged_idx if ragged is None else ragged
@@ -87,7 +90,7 @@ class JaggedTensor(Nested):
         return self._offsets.shape[0] - 1
 
     def values(self) -> Tensor:
-        return self._values
+        return called(self._values, "NestedGetValuesBackward0")
 
     def offsets(self) -> Tensor:
         return self._offsets
@@ -106,6 +109,36 @@ class JaggedTensor(Nested):
     def _min_seqlen(self) -> int:
         return int(self._counts().min())
 
+    def stride(self, dim: int | None = None) -> Any:
+        inner: Any = self._values.stride()
+        around = [1, *inner]
+        around[0] = size_of(self._offsets) * inner[self._ragged_idx - 1]
+        for s in self._values.shape[: self._ragged_idx - 1]:
+            around[0] = around[0] * s
+        return tuple(around) if dim is None else around[dim]
+
+    def data_ptr(self) -> int:
+        return 0
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        parts = (self._values, self._offsets, self._lengths)
+        return from_values(*copy.deepcopy(parts, memo), self._ragged_idx)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return from_values, (self._values, self._offsets, self._lengths, self._ragged_idx)
+
+    def select(self, dim: int, index: int) -> Tensor:
+        """One piece, or a slice of each."""
+        dim = wrap_dim(dim, self.dim())
+        if dim == 0:
+            return called(self.unbind()[index], "SelectBackwardAutogradNestedTensor0")
+        found = self._values.select(self._inner(dim, "select"), index)
+        return self.over(found, self._ragged_idx - (dim < self._ragged_idx))
+
+    def _range(self, dim: int, key: slice) -> Any:
+        place = [slice(None)] * self._inner(dim, "slice")
+        return self.over(self._values[(*place, key)])
+
     def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
         return self._lengths is None and self._ragged_idx == 1 and self._values.is_contiguous()
 
@@ -115,13 +148,16 @@ class JaggedTensor(Nested):
             raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
         axis = self._ragged_idx - 1
         pairs = zip(self._offsets.tolist(), self._counts().tolist())
-        return tuple(self._values.narrow(axis, begin, count) for begin, count in pairs)
+        name = "UnbindBackwardAutogradNestedTensor0"
+        return tuple(
+            called(self._values.narrow(axis, begin, count), name) for begin, count in pairs
+        )
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         text = f"NestedTensor(size={tuple(self.shape)}, offsets={self._offsets}"
         grad = self.grad_fn
         if grad is not None:
-            text += f", grad_fn=<{type(grad).__name__}>"
+            text += f", grad_fn={grad}"
         elif self.requires_grad:
             text += ", requires_grad=True"
         return f"{text}, contiguous={self.is_contiguous()})"
@@ -134,7 +170,11 @@ class JaggedTensor(Nested):
         batch = flambeau.arange(len(self), device=counts.device).repeat_interleave(counts)
         each = flambeau.arange(batch.shape[0], device=counts.device)
         within = each - (counts.cumsum(0) - counts)[batch]
-        return self._offsets[:-1].long()[batch] + within, batch * longest + within
+        source, goal = self._offsets[:-1].long()[batch] + within, batch * longest + within
+        if longest < self._max_seqlen:  # what is longer is cut
+            kept = within < longest
+            return source[kept], goal[kept]
+        return source, goal
 
     def padded(self, padding: Any, longest: int | None = None) -> Tensor:
         """(batch, longest, ...): pieces filled up, their differing dimension first."""
@@ -147,7 +187,7 @@ class JaggedTensor(Nested):
         found = room.index_copy(0, goal, rows)
         return found.reshape(len(self), longest, *rows.shape[1:])
 
-    def unpadded(self, t: Tensor) -> "JaggedTensor":
+    def unpadded(self, t: Tensor) -> "NestedTensor":
         """The converse, for a tensor (batch, longest, ...); pieces are in front then."""
         _, goal = self._places(t.shape[1])
         rows = t.reshape(-1, *t.shape[2:]).index_select(0, goal)
@@ -160,13 +200,13 @@ class JaggedTensor(Nested):
         """All pieces in one tensor, filled up to the longest (or to a size)."""
         longest = None if output_size is None else output_size[self._ragged_idx]
         found = self.padded(padding, longest)
-        return found.movedim(1, self._ragged_idx)
+        return called(found.movedim(1, self._ragged_idx), "ToPaddedTensorBackward0")
 
     # -- functions ---------------------------------------------------------------------------------
 
     def _operand(self, value: Any) -> Any:
         """An argument as it meets the values."""
-        if isinstance(value, JaggedTensor):
+        if isinstance(value, NestedTensor):
             if value._offsets is not self._offsets and not flambeau.equal(
                 value._offsets, self._offsets
             ):
@@ -177,6 +217,9 @@ class JaggedTensor(Nested):
             return value._values
         if not isinstance(value, Tensor) or value.dim() < self.dim():
             return value
+        if value.shape[self._ragged_idx] == self._max_seqlen and value.shape[0] == len(self):
+            rows = self.unpadded(value.movedim(self._ragged_idx, 1))._values
+            return rows.movedim(0, self._ragged_idx - 1)
         if value.shape[self._ragged_idx] != 1:
             raise RuntimeError(
                 "a dense tensor meets a nested one only where its size is 1 along the jagged "
@@ -202,18 +245,37 @@ class JaggedTensor(Nested):
 
     def _inner(self, dim: int, name: str) -> int:
         """A dimension behind the batch that is not the jagged one, among the values'."""
-        dim %= self.dim()
+        dim = wrap_dim(dim, self.dim())
         if dim in (0, self._ragged_idx):
             place = "dim=0" if dim == 0 else "ragged dim"
             raise RuntimeError(f"{name}(): not supported for NestedTensor on {place}")
         return dim - 1
 
     def answer_transpose(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        one, two = sorted(d % self.dim() for d in args[1:])
+        one, two = sorted(wrap_dim(d, self.dim()) for d in args[1:])
         if one == 0:
-            raise RuntimeError("Transpose is not supported on the batch dimension for jagged NT")
+            raise ValueError("Transpose is not supported on the batch dimension for jagged NT")
         ragged = {one: two, two: one}.get(self._ragged_idx, self._ragged_idx)
         return self.over(self._values.transpose(one - 1, two - 1), ragged)
+
+    def answer_permute(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        order = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
+        if len(order) != self.dim():
+            raise ValueError(
+                f"permute(): number of dimensions in the tensor input ({self.dim()}) does not "
+                f"match the length of the desired ordering of dimensions ({len(order)})."
+            )
+        order = [wrap_dim(d, self.dim()) for d in order]
+        if order[0]:
+            raise ValueError("Permute is not supported on the batch dimension for jagged NT")
+        return self.over(
+            self._values.permute([d - 1 for d in order[1:]]), order.index(self._ragged_idx)
+        )
+
+    def answer_movedim(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        source, goal = (wrap_dim(d, self.dim()) for d in args[1:])
+        order = [d for d in range(self.dim()) if d != source]
+        return self.permute(*order[:goal], source, *order[goal:])
 
     def answer_unsqueeze(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = args[1] % (self.dim() + 1)
@@ -236,7 +298,7 @@ class JaggedTensor(Nested):
     def answer_flatten(self, func: Any, args: tuple, kwargs: dict) -> Any:
         begin = args[1] if len(args) > 1 else kwargs.get("start_dim", 0)
         end = args[2] if len(args) > 2 else kwargs.get("end_dim", -1)
-        begin, end = begin % self.dim(), end % self.dim()
+        begin, end = (wrap_dim(d, self.dim()) for d in (begin, end))
         if begin == 0 or begin <= self._ragged_idx <= end:
             raise RuntimeError("flatten(): not supported for NestedTensor on ragged dim")
         return self.over(self._values.flatten(begin - 1, end - 1),
@@ -259,13 +321,52 @@ class JaggedTensor(Nested):
     def answer_expand(self, func: Any, args: tuple, kwargs: dict) -> Any:
         return self.over(self._values)
 
+    answer_expand_as = answer_expand
+
+    def _between(self, first: int, last: int) -> "NestedTensor":
+        """Some of the pieces."""
+        offsets = self._offsets[first : last + 1]
+        begin, end = int(offsets[0]), int(offsets[-1])
+        values = self._values.narrow(self._ragged_idx - 1, begin, end - begin)
+        lengths = None if self._lengths is None else self._lengths[first:last]
+        return from_values(values, offsets - begin, lengths, self._ragged_idx)
+
     def answer_chunk(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
+        if wrap_dim(dim, self.dim()) == 0:
+            each = -(-len(self) // args[1])
+            return tuple(
+                self._between(k, min(k + each, len(self))) for k in range(0, len(self), each)
+            )
         return tuple(map(self.over, self._values.chunk(args[1], self._inner(dim, "chunk"))))
 
     def answer_split(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
         return tuple(map(self.over, self._values.split(args[1], self._inner(dim, "split"))))
+
+    answer_split_with_sizes = answer_split
+
+    def answer_tensor_split(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
+        inner = self._inner(dim, "tensor_split")
+        return tuple(map(self.over, self._values.tensor_split(args[1], inner)))
+
+    def answer_stack(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % (self.dim() + 1)
+        if dim <= self._ragged_idx:
+            raise RuntimeError("stack(): only supported behind the ragged dimension")
+        return self.over(flambeau.stack([self._operand(t) for t in args[0]], dim - 1))
+
+    def answer_grad(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """torch.autograd.grad of what follows from nested inputs."""
+        outputs, inputs, *rest = args
+        inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+        held = [t._values if isinstance(t, NestedTensor) else t for t in inputs]
+        grads = func(outputs, held, *rest, **kwargs)
+        return tuple(
+            t.over(g) if isinstance(t, NestedTensor) and g is not None else g
+            for t, g in zip(inputs, grads)
+        )
 
     def answer_narrow(self, func: Any, args: tuple, kwargs: dict) -> Any:
         return self.over(self._values.narrow(self._inner(args[1], "narrow"), *args[2:]))
@@ -275,21 +376,33 @@ class JaggedTensor(Nested):
         return self.over(flambeau.cat([self._operand(t) for t in args[0]], dim))
 
     def answer_softmax(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        dim = (args[1] if len(args) > 1 else kwargs["dim"]) % self.dim()
+        dim = wrap_dim(args[1] if len(args) > 1 else kwargs["dim"], self.dim())
         if dim != self._ragged_idx:
-            return self.over(self._values.softmax(self._inner(dim, "softmax")))
-        found = self.unpadded(self.padded(float("-inf")).softmax(1))
+            rest = {k: v for k, v in kwargs.items() if k != "dim"}
+            return self.over(func(self._values, self._inner(dim, "softmax"), *args[2:], **rest))
+        found = self.unpadded(func(self.padded(float("-inf")), 1))
         return self.over(found._values.movedim(0, self._ragged_idx - 1))
+
+    answer_log_softmax = answer_softmax
 
     def answer_matmul(self, func: Any, args: tuple, kwargs: dict) -> Any:
         a, b = args
-        if isinstance(a, JaggedTensor) and not isinstance(b, JaggedTensor) and b.dim() == 2:
+        if isinstance(a, NestedTensor) and not isinstance(b, NestedTensor) and b.dim() == 2:
             if a._ragged_idx < a.dim() - 1:
                 return a.over(a._values @ b)
-        elif isinstance(a, JaggedTensor) and isinstance(b, JaggedTensor):
+        elif isinstance(a, NestedTensor) and isinstance(b, NestedTensor):
             inside = a._ragged_idx == a.dim() - 1 and b._ragged_idx == b.dim() - 2
             if inside:  # the jagged dimension is summed over
                 return a.to_padded_tensor(0.0) @ b.to_padded_tensor(0.0)
+            if a._ragged_idx == b._ragged_idx < min(a.dim(), b.dim()) - 2:
+                return a.over(a._values @ a._operand(b))
+        if a.dim() == b.dim() == 3 and len({isinstance(t, NestedTensor) for t in (a, b)}) == 2:
+            nested = a if isinstance(a, NestedTensor) else b
+            outer = a.dim() - 2 if nested is a else a.dim() - 1
+            if nested._ragged_idx == outer and a.shape[0] == b.shape[0]:
+                dense = [t.to_padded_tensor(0.0) if t is nested else t for t in (a, b)]
+                found = nested.unpadded((dense[0] @ dense[1]).movedim(outer, 1))
+                return nested.over(found._values.movedim(0, outer - 1))
         shapes = [tuple(t.shape) for t in (a, b)]
         raise RuntimeError(
             f"matmul(): not supported between inputs of shapes {shapes[0]} and {shapes[1]}"
@@ -305,7 +418,7 @@ class JaggedTensor(Nested):
             rest["keepdim"] = args[2]
         if dim is None:
             return func(self._values, **rest)
-        dims = [d % self.dim() for d in ((dim,) if isinstance(dim, int) else dim)]
+        dims = [wrap_dim(d, self.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
         if 0 in dims and self._ragged_idx not in dims:
             raise RuntimeError(
                 f"{name}(): reducing along the batch dimension but not the ragged dimension is not "
@@ -315,14 +428,19 @@ class JaggedTensor(Nested):
         if self._ragged_idx not in dims:
             out = func(self._values, inner[0] if len(inner) == 1 else inner, **rest)
             lost = 0 if rest.get("keepdim") else sum(d < self._ragged_idx - 1 for d in inner)
+            if isinstance(out, tuple):  # values and indices
+                return type(out)([self.over(t, self._ragged_idx - lost) for t in out])
             return self.over(out, self._ragged_idx - lost)
         if 0 in dims:
-            return func(self._values, [self._ragged_idx - 1, *inner], **rest)
+            out = func(self._values, [self._ragged_idx - 1, *inner], **rest)
+            return out.unsqueeze(0) if rest.get("keepdim") else out
         return self._over_pieces(name, dims, rest.get("keepdim", False))
 
     def _over_pieces(self, name: str, dims: list, keepdim: bool) -> Tensor:
         """A reduction along the jagged dimension: what fills up changes nothing."""
-        fill = {"amax": -float("inf"), "amin": float("inf"), "prod": 1, "all": True}.get(name, 0)
+        fill = {"prod": 1, "all": True}.get(name, 0)
+        if name.removeprefix("arg") in ("max", "min", "amax", "amin"):
+            fill = lowest(self.dtype) if "max" in name else highest(self.dtype)
         t = self.to_padded_tensor(fill)
         if name != "mean":
             return getattr(t, name)(dims if len(dims) > 1 else dims[0], keepdim)
@@ -334,13 +452,16 @@ class JaggedTensor(Nested):
         return total / (counts * others)
 
     answer_sum = answer_mean = answer_amax = answer_amin = answer_prod = _reduced
-    answer_max = answer_min = answer_any = answer_all = _reduced
+    answer_max = answer_min = answer_any = answer_all = answer_argmax = answer_argmin = _reduced
 
     def answer_scaled_dot_product_attention(self, func: Any, args: tuple, kwargs: dict) -> Any:
         """Attention of (batch, heads, j, width): pieces filled up, with a mask."""
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         given = {**dict(zip(names, args)), **kwargs}
         query, key, value = (given.pop(n) for n in ("query", "key", "value"))
+        if query._ragged_idx == 1 and query.dim() == 4:  # pieces are batches
+            rest = {k: v for k, v in given.items() if k != "attn_mask"}
+            return query.over(func(query._values, key._values, value._values, **rest))
         if query._ragged_idx != 2:
             raise RuntimeError(
                 "scaled_dot_product_attention takes nested tensors of (batch, heads, jagged, width)"

@@ -11,17 +11,27 @@ class NestedInt:
 
     is_symbolic_int = True  # a Size takes it
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, factor: int = 1) -> None:
+        self.number, self.factor = number, factor
 
     def __repr__(self) -> str:
-        return f"j{self.number}"
+        return f"j{self.number}" if self.factor == 1 else f"{self.factor}*j{self.number}"
+
+    def _key(self) -> tuple:
+        return self.number, self.factor
 
     def __eq__(self, other: object) -> bool:
-        return self is other
+        return isinstance(other, NestedInt) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(("j", self.number))
+        return hash(("j", *self._key()))
+
+    def __mul__(self, other: Any) -> "NestedInt":
+        if not isinstance(other, int):
+            return NotImplemented
+        return NestedInt(self.number, self.factor * other)
+
+    __rmul__ = __mul__
 
     def __gt__(self, other: Any) -> bool:
         return other < 2
@@ -33,7 +43,7 @@ class NestedInt:
         return False
 
     def __le__(self, other: Any) -> bool:
-        return self is other
+        return self == other
 
 
 def size_of(offsets: Any) -> NestedInt:

@@ -4,7 +4,8 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nested.answering import Nested, made
+from flambeau._layout import wrap_dim
+from flambeau.nested.answering import Nested, called, made
 
 
 class PiecewiseTensor(Nested):
@@ -63,7 +64,7 @@ class PiecewiseTensor(Nested):
     def size(self, dim: int | None = None) -> Any:
         if dim is None:
             return self.shape
-        dim %= self.dim()
+        dim = wrap_dim(dim, self.dim())
         if dim == 0:
             return len(self.pieces)
         found = {t.shape[dim - 1] for t in self.pieces}
@@ -82,7 +83,7 @@ class PiecewiseTensor(Nested):
             raise RuntimeError(
                 f"NestedTensor can only be unbound along dimension 0 got dimension {dim} instead."
             )
-        return tuple(self.pieces)
+        return tuple(called(t, "UnbindBackwardAutogradNestedTensor0") for t in self.pieces)
 
     def values(self) -> Tensor:
         return flambeau.cat([t.reshape(-1) for t in self.pieces])
@@ -93,8 +94,30 @@ class PiecewiseTensor(Nested):
     def _nested_tensor_size(self) -> Tensor:
         return flambeau.tensor([list(t.shape) for t in self.pieces])
 
+    def _nested_tensor_strides(self) -> Tensor:
+        return flambeau.tensor([list(t.contiguous().stride()) for t in self.pieces])
+
+    def _nested_tensor_storage_offsets(self) -> Tensor:
+        counts = flambeau.tensor([t.numel() for t in self.pieces], dtype=flambeau.int64)
+        return counts.cumsum(0) - counts
+
+    def data_ptr(self) -> int:
+        return self.pieces[0].data_ptr() if self.pieces else 0
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return PiecewiseTensor.of, (self.pieces,)
+
+    def select(self, dim: int, index: int) -> Any:
+        """One piece, or a slice of each."""
+        dim = wrap_dim(dim, self.dim())
+        if dim == 0:
+            return called(self.pieces[index], "SelectBackwardAutogradNestedTensor0")
+        return self.each(lambda t: t.select(dim - 1, index))
+
     def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
         """All pieces in one tensor, filled up to the largest (or to a size)."""
+        if not self.pieces:
+            return flambeau.empty(0)
         sizes = [max(s) for s in zip(*[t.shape for t in self.pieces])]
         if output_size is not None:
             if any(w < s for w, s in zip(output_size[1:], sizes)):
@@ -103,14 +126,19 @@ class PiecewiseTensor(Nested):
                     "not supported."
                 )
             sizes = list(output_size[1:])
+        batch = len(self) if output_size is None else output_size[0]
         pad = flambeau.nn.functional.pad
         filled = []
         for t in self.pieces:
             missing = [p for s, w in zip(t.shape, sizes) for p in (w - s, 0)][::-1]
             filled.append(pad(t, missing, value=padding))
-        return flambeau.stack(filled)
+        rest = [flambeau.full_like(filled[0], padding)] * (batch - len(filled))
+        found = flambeau.stack([*filled, *rest])
+        return called(found, "NestedToPaddedTensorBackward0")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
+        if not self.pieces:
+            return "nested_tensor([\n\n])"
         shown = [repr(t).replace("\n", "\n  ") for t in self.pieces]
         return "nested_tensor([\n  " + ",\n  ".join(shown) + "\n])"
 
@@ -136,7 +164,7 @@ class PiecewiseTensor(Nested):
         )
 
     def _shifted(self, dim: int) -> int:
-        dim %= self.dim()
+        dim = wrap_dim(dim, self.dim())
         if dim == 0:
             raise RuntimeError("this function does not take the batch dimension of nested tensors")
         return dim - 1
@@ -162,6 +190,18 @@ class PiecewiseTensor(Nested):
         parts = [t.chunk(args[1], dim) for t in self.pieces]
         return tuple(PiecewiseTensor.of(column) for column in zip(*parts))
 
+    def answer_split(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        dim = self._shifted(kwargs.get("dim", args[2] if len(args) > 2 else 0))
+        parts = [t.split(args[1], dim) for t in self.pieces]
+        return tuple(PiecewiseTensor.of(column) for column in zip(*parts))
+
+    answer_split_with_sizes = answer_split
+
+    def answer_narrow(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        if wrap_dim(args[1], self.dim()):
+            raise RuntimeError("narrow(): only dim=0 supported for nested tensors")
+        return PiecewiseTensor.of(self.pieces[args[2] : args[2] + args[3]])
+
     def answer_cat(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
         if dim == 0:
@@ -171,6 +211,8 @@ class PiecewiseTensor(Nested):
 
     def _product(self, func: Any, args: tuple, kwargs: dict) -> Any:
         a, b = args
+        if func.__name__ == "bmm":
+            a, b = (PiecewiseTensor.of(t.unbind(0)) if not t.is_nested else t for t in (a, b))
         if not (isinstance(a, PiecewiseTensor) and isinstance(b, PiecewiseTensor)):
             raise RuntimeError(
                 "Expected both to be nested, but got a nested self and non-nested other"

@@ -20,7 +20,7 @@ def _values_gradient(g, pointers, places, dense):
     return bag_dots(g, dense, places, _bags(pointers, places.shape[0]), -1)
 
 
-def _dense_gradient(g, pointers, places, values, dense_shape):
+def dense_gradient(g, pointers, places, values, dense_shape):
     bags = _bags(pointers, places.shape[0])
     return bag_gradient(g, places, bags, values, dense_shape[0], -1, False)
 
@@ -29,7 +29,7 @@ def _dense_gradient(g, pointers, places, values, dense_shape):
     "rows_product",
     variants="",
     node="SparseAddmmBackward0",
-    grad=dict(values=_values_gradient, dense=_dense_gradient),
+    grad=dict(values=_values_gradient, dense=dense_gradient),
 )
 def rows_product(pointers, places, values, dense):
     """Sums of rows of a dense matrix, each times a value: those from pointers[i] to pointers[i + 1]

@@ -175,7 +175,67 @@ torch.sub(d,s)
 torch.mul(s,d)
 s.cpu()
 s.double()
+gradient(lambda x:x.sum(),s)
+gradient(lambda x:x.sum(),c)
+gradient(lambda x:x@d.t(),s)
+gradient(lambda x:d.t()@x,c)
+gradient(lambda x:torch.sparse.mm(x,d.t()),s)
+gradient(lambda x:x@torch.ones(4),s)
+gradient(lambda x:torch.addmm(torch.ones(2,2),x,d.t()),s)
+gradient(lambda x:d+x,s)
+gradient(lambda x:(x*2).sum(),s)
+gradient(lambda x:x*d,s)
+gradient(lambda x:x.t(),s)
+gradient(lambda x:x.abs(),s)
+gradient(lambda x:-x,c)
+gradient(lambda x:x+x,s)
+gradient(lambda x:torch.sparse.sum(x,0),s)
+gradient(lambda x:x.to_sparse_csr(),s)
+gradient(lambda x:x.to_sparse_csc(),s)
+gradient(lambda x:x.to_dense(masked_grad=False),s)
+gradient(lambda x:x.to_dense(masked_grad=False),c)
+gradient(lambda x:F.linear(torch.ones(3,4),x),s)
+torch.ones(2,4,4).to_sparse_bsr((2,2))
+torch.ones(2,4,4).to_sparse_bsc((2,2))
+torch.ones(4,4,2).to_sparse_bsr((2,2),dense_dim=1)
+torch.ones(2,3,4).to_sparse_csr(dense_dim=1)
+torch.ones(2,3,4).to_sparse_csr(dense_dim=1).to_sparse()
+c.to_sparse_csc().to_sparse()
+c[0]
+torch.stack([d,d]).to_sparse_csr()[1]
+torch.ones_like(c)
+torch.full_like(c,3)
+c.clone().fill_(7)
+torch.hstack([s,s])
+torch.vstack([s,s])
+d.clone().mul_(s)
+torch.abs(s,out=torch.zeros(2,4).to_sparse())
+s.to(torch.int64).zero_()
+s.to(torch.int64).sqrt_()
+s.to_dense(dtype=torch.float64)
+s.to_sparse(1)
+c.T
+c==c
+c.cos()
+c.unsqueeze(0)
+bool(s)
+float(s)
+torch.triangular_solve(torch.ones(2,1),torch.tensor([[1.,2],[0,4]]).to_sparse_csr())
+torch.autograd.gradcheck(lambda x:x.to_dense(),(s.double().requires_grad_(),),masked=True)
+torch.autograd.gradcheck(lambda x:x.to_dense(),(s.double().requires_grad_(),),masked=False)
+torch.autograd.gradcheck(lambda x:(x*2).sum(),(s.double().requires_grad_(),),masked=True)
+torch.autograd.gradcheck(lambda x:x*x,(s.double().requires_grad_(),),masked=True)
 """.strip().splitlines()
+
+
+def gradient(function, t):
+    """The name of the node that a function makes, and the gradient of its weighted sum."""
+    x = t.detach().clone().requires_grad_()
+    out = function(x)
+    dense = out if str(out.layout) == "torch.strided" else out.to_dense()
+    weights = [[k + 1.0] for k in range(dense.numel())]
+    (dense.reshape(-1, 1) * dense.new_tensor(weights)).sum().backward()
+    return type(out.grad_fn).__name__, str(x.grad)
 
 
 def names(torch):
@@ -189,6 +249,8 @@ def names(torch):
         "s": s,
         "d": torch.arange(8.0).reshape(2, 4),
         "c": s.to_sparse_csr(),
+        "F": torch.nn.functional,
+        "gradient": gradient,
     }
 
 
