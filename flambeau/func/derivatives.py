@@ -79,18 +79,28 @@ def pulled(outs: list, inputs: list, cotangents: list, keep: bool, graph: bool) 
     pairs = [(o, c) for o, c in zip(outs, cotangents) if _is_taped(o, level)]
     if not pairs:
         return [creation.zeros_like(x.detach()) for x in inputs]
-    found = autograd.grad(
-        [o for o, _ in pairs],
-        inputs,
-        [c for _, c in pairs],
-        retain_graph=keep or graph,
-        create_graph=graph,
-        allow_unused=True,
-    )
+    seeds = [_lifted(c, level) for _, c in pairs]
+    with levels.settled():
+        found = autograd.grad(
+            [o for o, _ in pairs],
+            inputs,
+            seeds,
+            retain_graph=keep or graph,
+            create_graph=graph,
+            allow_unused=True,
+        )
     return [
         creation.zeros_like(x.detach()) if g is None else g if graph else _left(g, level)
         for g, x in zip(found, inputs)
     ]
+
+
+def _lifted(c, level):
+    """A cotangent from below as a tensor of the level, so that what it meets is recorded below."""
+    found = levels.highest([c])
+    if level is None or (found is not None and found.number >= level.number):
+        return c
+    return level.lift(c)
 
 
 def _left(g, level):
@@ -176,7 +186,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
         leaves, tree = tree_flatten([args[k] for k in places])
         outside = modes.grad
         inputs = [fresh(x) for x in leaves]
-        with inference_mode(False):  # records, wherever we are
+        with levels.settled(), inference_mode(False):  # records, wherever we are
             given = replaced(args, places, tree_unflatten(inputs, tree))
             output, aux = split_aux(func(*given, **kwargs), has_aux, title)
             _check_scalar(output, title)
@@ -289,7 +299,7 @@ def taped(func: Callable, primals: tuple, has_aux: bool, title: str) -> Any:
     leaves, tree = tree_flatten(list(primals))
     outside = modes.grad
     inputs = [fresh(x) for x in leaves]
-    with inference_mode(False):  # records, wherever we are
+    with levels.settled(), inference_mode(False):  # records, wherever we are
         result, aux = split_aux(func(*tree_unflatten(inputs, tree)), has_aux, title)
     outs, out_tree = tree_flatten(result)
     check_tensors(outs, f"{title}: expected f(*primals) to return only tensors")
@@ -378,7 +388,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     outs, tree, pull, _ = taped(func, primals, False, "linearize(f, *primals)")
     leaves, spec = tree_flatten(primals)
     seeds = [fresh(creation.zeros_like(o.detach())) for o in outs]
-    with inference_mode(False):  # records, wherever we are
+    with levels.settled(), inference_mode(False):  # records, wherever we are
         backs = pulled(outs, pull.inputs, seeds, True, True)
 
     def push(*tangents: Any) -> Any:

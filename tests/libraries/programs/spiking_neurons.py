@@ -1,4 +1,4 @@
-"""snnTorch, SpikingJelly and Norse: neurons that spike, over time, trained by surrogates."""
+"""snnTorch and Norse: neurons that spike, over time, trained by surrogates."""
 
 import norse.torch as norse
 import snntorch as snn
@@ -6,8 +6,6 @@ import torch
 from showing import gradients, show
 from snntorch import functional as sf
 from snntorch import spikegen, surrogate, utils
-from spikingjelly.activation_based import functional, layer, neuron
-from spikingjelly.activation_based import surrogate as slopes
 from torch import nn
 
 torch.manual_seed(0)
@@ -47,30 +45,6 @@ synapse, memory = lstm.init_slstm()
 for _ in range(3):
     out, synapse, memory = lstm(data, synapse, memory)
 show("slstm", out, synapse, memory)
-
-for name, make in {
-    "if": lambda: neuron.IFNode(surrogate_function=slopes.ATan(), step_mode="m"),
-    "lif": lambda: neuron.LIFNode(tau=2.0, surrogate_function=slopes.Sigmoid(), step_mode="m"),
-    "plif": lambda: neuron.ParametricLIFNode(init_tau=2.0, detach_reset=True, step_mode="m"),
-    "qif": lambda: neuron.QIFNode(step_mode="m"),
-    "eif": lambda: neuron.EIFNode(step_mode="m"),
-    "izhikevich": lambda: neuron.IzhikevichNode(step_mode="m"),
-}.items():
-    torch.manual_seed(3)
-    net = nn.Sequential(
-        layer.Conv2d(1, 4, 3, padding=1, step_mode="m"),
-        layer.BatchNorm2d(4, step_mode="m"),
-        make(),
-        layer.MaxPool2d(2, step_mode="m"),
-        layer.Flatten(step_mode="m"),
-        layer.Linear(36, 3, step_mode="m"),
-        make(),
-    )
-    images = torch.rand(4, 2, 1, 6, 6)
-    out = net(images)
-    (out.mean(0) - 0.5).square().sum().backward()
-    show("jelly " + name, out, gradients(net))
-    functional.reset_net(net)
 
 torch.manual_seed(4)
 cell = norse.LIFCell(norse.LIFParameters(alpha=torch.tensor(100.0)))
