@@ -78,7 +78,7 @@ HANDLERS: list[interposing.Handler] = []  # those that are there while levels ru
 
 
 class below:
-    """Work on values: they are recorded unless somebody above who differentiates did not want it."""
+    """Work on values: recorded unless somebody above who differentiates did not want it."""
 
     __slots__ = ("level", "saved")
 

@@ -5,7 +5,13 @@ import torchbnn
 from bayesian_torch.layers import Conv2dReparameterization, LinearFlipout, LinearReparameterization
 from bayesian_torch.models.dnn_to_bnn import dnn_to_bnn, get_kl_loss
 from blitz.losses import kl_divergence_from_nn
-from blitz.modules import BayesianConv2d, BayesianEmbedding, BayesianGRU, BayesianLinear, BayesianLSTM
+from blitz.modules import (
+    BayesianConv2d,
+    BayesianEmbedding,
+    BayesianGRU,
+    BayesianLinear,
+    BayesianLSTM,
+)
 from blitz.utils import variational_estimator
 from laplace import Laplace
 from laplace.curvature import AsdlGGN, BackPackGGN, CurvlinopsGGN

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from pytorch_grad_cam import (
+    KPCA_CAM,
     AblationCAM,
     EigenCAM,
     EigenGradCAM,
@@ -12,7 +13,6 @@ from pytorch_grad_cam import (
     GradCAMPlusPlus,
     GuidedBackpropReLUModel,
     HiResCAM,
-    KPCA_CAM,
     LayerCAM,
     RandomCAM,
     ScoreCAM,
@@ -93,7 +93,16 @@ with GradCAM(model=segments, target_layers=[segments.inner[0]]) as cam:
     found = cam(images[:1], targets=[SemanticSegmentationTarget(1, mask)])
 show("segments", found.mean(), found[:, 5, 7])
 
-for kind in ("CAM", "GradCAM", "GradCAMpp", "SmoothGradCAMpp", "XGradCAM", "LayerCAM", "ScoreCAM", "ISCAM"):
+for kind in (
+    "CAM",
+    "GradCAM",
+    "GradCAMpp",
+    "SmoothGradCAMpp",
+    "XGradCAM",
+    "LayerCAM",
+    "ScoreCAM",
+    "ISCAM",
+):
     torch.manual_seed(1)
     words = {"fc_layer": "fc"} if kind == "CAM" else {}
     with getattr(methods, kind)(net, target_layer="features.4", **words) as cam:

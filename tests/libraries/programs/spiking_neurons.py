@@ -57,9 +57,7 @@ for step in drive:
 loss = torch.stack(spikes).sum() + state.v.square().sum()
 loss.backward()
 show("norse", torch.stack(spikes), state.v, state.i, drive.grad)
-net = norse.SequentialState(
-    nn.Linear(6, 8), norse.LIFRecurrent(8, 8), nn.Linear(8, 3), norse.LI()
-)
+net = norse.SequentialState(nn.Linear(6, 8), norse.LIFRecurrent(8, 8), nn.Linear(8, 3), norse.LI())
 out, state = net(torch.rand(5, 2, 6))
 out.square().sum().backward()
 show("norse net", out, gradients(net))

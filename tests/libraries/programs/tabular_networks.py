@@ -1,9 +1,9 @@
-"""rtdl_num_embeddings, tabm, pycox with torchtuples, torchsurv: tables, and times until something happens."""
+"""rtdl_num_embeddings, tabm, pycox with torchtuples, torchsurv: tables and times."""
 
 import numpy as np
 import torch
 import torchtuples as tt
-from pycox.models import CoxPH, CoxTime, DeepHitSingle, LogisticHazard, PCHazard, PMF
+from pycox.models import PMF, CoxPH, CoxTime, DeepHitSingle, LogisticHazard, PCHazard
 from pycox.models.cox_time import MLPVanillaCoxTime
 from rtdl_num_embeddings import (
     LinearEmbeddings,
@@ -26,7 +26,10 @@ torch.manual_seed(0)
 x = torch.randn(40, 3)
 bins = compute_bins(x, n_bins=6)
 show("bins", bins)
-show("tree bins", compute_bins(x, y=x[:, 0] > 0, regression=False, tree_kwargs={"min_samples_leaf": 4}, n_bins=4))
+show(
+    "tree bins",
+    compute_bins(x, y=x[:, 0] > 0, regression=False, tree_kwargs={"min_samples_leaf": 4}, n_bins=4),
+)
 for name, layer in {
     "linear": LinearEmbeddings(3, 4),
     "relu": LinearReLUEmbeddings(3, 4),
@@ -110,7 +113,11 @@ show("weibull", weibull.neg_log_likelihood_weibull(two, event, time))
 survival = weibull.survival_function_weibull(two, time)
 show("survival", survival)
 index = ConcordanceIndex()
-show("cindex", index(risk.detach().squeeze(), event, time), index.p_value(method="noether", alternative="two_sided"))
+show(
+    "cindex",
+    index(risk.detach().squeeze(), event, time),
+    index.p_value(method="noether", alternative="two_sided"),
+)
 show("interval", index.confidence_interval(method="noether"))
 auc = Auc()
 show("auc", auc(risk.detach().squeeze(), event, time, new_time=torch.tensor([1.0, 2.0, 3.0])))

@@ -6,7 +6,7 @@ import pywt
 import torch
 from fft_conv_pytorch import FFTConv2d, fft_conv
 from showing import gradients, show
-from torchquad import GaussLegendre, MonteCarlo, Simpson, Trapezoid, VEGAS, Boole
+from torchquad import VEGAS, Boole, GaussLegendre, MonteCarlo, Simpson, Trapezoid
 
 torch.manual_seed(0)
 signal = torch.randn(2, 40, dtype=torch.float64, requires_grad=True)
@@ -29,21 +29,30 @@ show("packet", packet["ada"], packet.get_level(2))
 show("matrix", ptwt.MatrixWavedec("db2", level=2)(torch.randn(2, 32)))
 show("matrix 2", ptwt.MatrixWavedec2("haar", level=2)(torch.randn(1, 16, 16))[0])
 scales = np.arange(1, 9)
-found, frequencies = ptwt.cwt(torch.randn(2, 64), scales, ptwt.continuous_transform._ShannonWavelet("shan0.1-0.4"))
+found, frequencies = ptwt.cwt(
+    torch.randn(2, 64), scales, ptwt.continuous_transform._ShannonWavelet("shan0.1-0.4")
+)
 show("continuous", found, frequencies)
 
 conv = FFTConv2d(3, 4, 5, padding=2, padding_mode="reflect", stride=2, dilation=1, bias=True)
 out = conv(image)
 out.square().mean().backward()
 show("fft conv", out, gradients(conv))
-show("fft conv 3", fft_conv(torch.randn(1, 4, 8, 8, 8), torch.randn(2, 2, 3, 3, 3), groups=2, padding=1))
+show(
+    "fft conv 3",
+    fft_conv(torch.randn(1, 4, 8, 8, 8), torch.randn(2, 2, 3, 3, 3), groups=2, padding=1),
+)
 
+UNIT = [[0, 1], [-1, 1]]
 f = lambda x: torch.sin(x[:, 0]) + torch.exp(x[:, 1])
 for rule, count in ((Trapezoid, 101), (Simpson, 101), (Boole, 81), (GaussLegendre, 100)):
-    found = rule().integrate(f, dim=2, N=count, integration_domain=[[0, 1], [-1, 1]], backend="torch")
+    found = rule().integrate(f, dim=2, N=count, integration_domain=UNIT, backend="torch")
     show(rule.__name__, found)
 domain = torch.tensor([[0.0, 1.0], [-1.0, 1.0]], requires_grad=True)
 found = MonteCarlo().integrate(f, dim=2, N=500, integration_domain=domain, seed=3, backend="torch")
 found.backward()
 show("monte carlo", found, domain.grad)
-show("vegas", VEGAS().integrate(f, dim=2, N=2000, integration_domain=[[0, 1], [-1, 1]], seed=4, backend="torch"))
+show(
+    "vegas",
+    VEGAS().integrate(f, dim=2, N=2000, integration_domain=UNIT, seed=4, backend="torch"),
+)
