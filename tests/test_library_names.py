@@ -503,3 +503,42 @@ def test_a_transform_may_be_a_module():
             self.scale = flambeau.nn.Parameter(flambeau.tensor(2.0))
 
     assert [name for name, _ in Scaled().named_parameters()] == ["scale"]
+
+
+# -- found by libraries ----------------------------------------------------------------------------
+
+
+def test_parts_of_complex_tensors_are_written():
+    x = flambeau.ones(3, dtype=flambeau.complex64)
+    x.real = flambeau.arange(3.0)
+    x.imag = -1.5
+    x.imag *= -2
+    assert x.tolist() == [3j, 1 + 3j, 2 + 3j]
+
+
+def test_vmap_lets_no_grad_through():
+    w = flambeau.ones(3, requires_grad=True)
+    hidden = flambeau.no_grad()(lambda v: (v * w).sum())
+    assert not flambeau.vmap(hidden)(flambeau.ones(2, 3)).requires_grad
+    assert flambeau.vmap(lambda v: (v * w).sum())(flambeau.ones(2, 3)).requires_grad
+    one = flambeau.ones(())
+    found = flambeau.vmap(lambda v: flambeau.func.vjp(lambda u: (u * u * w).sum(), v)[1](one)[0])
+    assert found(flambeau.ones(2, 3)).requires_grad
+
+
+def test_losses_written_elsewhere_find_reductions():
+    from flambeau.nn import _reduction
+
+    assert [_reduction.get_enum(n) for n in ("none", "mean", "sum")] == [0, 1, 2]
+    assert _reduction.legacy_get_string(False, None, emit_warning=False) == "sum"
+
+
+def test_errors_of_workers_are_recorded(tmp_path, monkeypatch):
+    from flambeau.distributed.elastic.multiprocessing.errors import record
+
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    with pytest.raises(ZeroDivisionError):
+        record(lambda: 1 / 0)()
+    assert "ZeroDivisionError: division by zero" in path.read_text()
+    assert record(lambda: sys.exit(0))() is None

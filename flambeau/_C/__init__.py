@@ -42,6 +42,7 @@ _nn = _Functions("nn.functional", _parse_to=_parse_to, log_sigmoid=functional.lo
 _linalg, _fft, _special = _Functions("linalg"), _Functions("fft"), _Functions("special")
 _TensorMeta = type(Tensor)
 _disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
+_OF_GRAPHS = ("Block", "Graph", "Node", "Value")  # of compiled functions
 _OVERRIDES = (_has_torch_function, _has_torch_function_unary, _has_torch_function_variadic)
 
 
@@ -114,3 +115,9 @@ _jit_set_profiling_mode = _jit_set_profiling_executor = _jit_set_texpr_fuser_ena
 _jit_set_nvfuser_enabled = _jit_set_nvfuser_guard_mode = _no_fuser
 _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _no_fuser
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _no_fuser
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_GRAPHS:
+        return getattr(importlib.import_module("flambeau.jit.ir"), name)
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")

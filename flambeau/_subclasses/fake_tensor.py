@@ -1,5 +1,7 @@
 """FakeTensor: what a graph remembers of a value, with sizes that may be symbols."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import flambeau
@@ -68,6 +70,12 @@ class FakeTensor(Tensor):
         if self.requires_grad:
             parts.append("requires_grad=True")
         return f"FakeTensor({', '.join(parts)})"
+
+
+@contextlib.contextmanager
+def unset_fake_temporarily() -> Iterator[None]:
+    """Real tensors inside: graphs are recorded without a mode that would have to step aside."""
+    yield None
 
 
 def is_fake(x: object) -> bool:

@@ -180,6 +180,29 @@ class _Stub:
         return real.__get__(instance, owner)
 
 
+class _PropertyStub(_Stub):
+    """The same for a property, which may also be written first."""
+
+    __slots__ = ()
+
+    def __set__(self, instance, value):
+        self.__get__(None, Tensor)
+        getattr(Tensor, self.name).__set__(instance, value)
+
+
+def _property(name, row):
+    """A property of a row; parts of tensors that are functions too may be written."""
+
+    def write(self, value):
+        part = function(name)(self)
+        if isinstance(value, Tensor):
+            part.copy_(value)
+        else:
+            part[...] = value
+
+    return property(function(name), write if "function" in row.variants else None)
+
+
 OPERATORS = {
     "__add__": "add",
     "__sub__": "sub",
@@ -232,7 +255,8 @@ def attach():
             if "method" in op.variants and name not in Tensor.__dict__:
                 setattr(Tensor, name, _Stub(name, lambda n=name: _method(n)))
             if "property" in op.variants and name not in Tensor.__dict__:
-                setattr(Tensor, name, _Stub(name, lambda n=name: property(function(n))))
+                make = functools.partial(_property, name, op)
+                setattr(Tensor, name, _PropertyStub(name, make))
             if "inplace" in op.variants and name + "_" not in Tensor.__dict__:
                 setattr(Tensor, name + "_", _Stub(name + "_", lambda n=name: inplace_function(n)))
     for table in (OPERATORS, COMMUTING):

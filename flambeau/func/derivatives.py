@@ -68,13 +68,15 @@ class _Taping:
     """A function runs to be differentiated; history is recorded wherever we are."""
 
     def __enter__(self) -> None:
-        self.mode = inference_mode(False)
+        self.mode, self.settled = inference_mode(False), levels.settled()
+        self.settled.__enter__()
         self.mode.__enter__()
         levels.running.tapes += 1
 
     def __exit__(self, *error: Any) -> None:
         levels.running.tapes -= 1
         self.mode.__exit__(*error)
+        self.settled.__exit__(*error)
 
 
 def reaches_others(outs: list, inputs: list) -> bool:
@@ -111,18 +113,28 @@ def pulled(outs: list, inputs: list, cotangents: list, keep: bool, graph: bool) 
     pairs = [(o, c) for o, c in zip(outs, cotangents) if _is_taped(o, level)]
     if not pairs:
         return [creation.zeros_like(x) for x in inputs]
-    found = autograd.grad(
-        [o for o, _ in pairs],
-        inputs,
-        [c for _, c in pairs],
-        retain_graph=keep or graph,
-        create_graph=graph,
-        allow_unused=True,
-    )
+    seeds = [_lifted(c, level) for _, c in pairs]
+    with levels.settled():
+        found = autograd.grad(
+            [o for o, _ in pairs],
+            inputs,
+            seeds,
+            retain_graph=keep or graph,
+            create_graph=graph,
+            allow_unused=True,
+        )
     return [
         creation.zeros_like(x) if g is None else g if graph else _left(g, level)
         for g, x in zip(found, inputs)
     ]
+
+
+def _lifted(c, level):
+    """A cotangent from below as a tensor of the level, so that what it meets is recorded below."""
+    found = levels.highest([c])
+    if level is None or (found is not None and found.number >= level.number):
+        return c
+    return level.lift(c)
 
 
 def _left(g, level):

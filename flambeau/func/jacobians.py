@@ -17,6 +17,7 @@ from flambeau.func.derivatives import (
     taped,
 )
 from flambeau.ops.table import public
+from flambeau.transforms import levels
 from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 
@@ -74,7 +75,7 @@ def jacrev(
         rows = sum(o.numel() for o in outs)
         step = chunk_size or max(rows, 1)
         pieces = []
-        with set_grad_enabled(pull.graph and modes.grad):
+        with levels.settled(), set_grad_enabled(pull.graph and modes.grad):
             for start in range(0, max(rows, 1), step):
                 seeds = basis([o.detach() for o in outs], start, min(start + step, rows))
                 pieces.append(_all_rows(pull, seeds, chunk_size))

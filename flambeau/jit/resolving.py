@@ -350,8 +350,9 @@ def op_name(found: Any) -> Any:
             return form
     for space, prefix in ((flambeau, ""), (F, ""), (flambeau.linalg, "linalg_"),
                           (flambeau.fft, "fft_"), (flambeau.special, "special_")):  # fmt: skip
-        if getattr(space, name, None) is found and is_op(f"aten::{prefix}{name}"):
-            return f"aten::{prefix}{name}"
+        short = name.removeprefix(prefix)  # functions of linalg are called `linalg_...` themselves
+        if getattr(space, short, None) is found and is_op(f"aten::{prefix}{short}"):
+            return f"aten::{prefix}{short}"
     return None
 
 

@@ -1,5 +1,6 @@
 """Neural networks: modules, their functions (`functional`), initial values (`init`), `utils`."""
 
+from flambeau.nn import _reduction as _reduction
 from flambeau.nn import attention as attention
 from flambeau.nn import common_types as common_types
 from flambeau.nn import functional as functional

@@ -12,7 +12,7 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.transforms.batching import BatchLevel
 from flambeau.transforms.duals import DualLevel
 from flambeau.transforms.handling import rule
-from flambeau.transforms.levels import Level, is_at, mapped, same
+from flambeau.transforms.levels import Level, is_at, mapped, same, settled
 
 _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 
@@ -43,7 +43,8 @@ def _apply(level, place, args, kwargs):
         return run(*given)
     # recorded at this level too: the function, whose forward is what we have just found
     outer = type(cls.__name__, (_Recorded,), {"inner": cls, "run": staticmethod(run)})
-    return place.copy(outer, *given, **kwargs)
+    with settled():  # forward of functions runs without recording
+        return place.copy(outer, *given, **kwargs)
 
 
 class _Recorded(Function):

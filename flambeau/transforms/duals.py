@@ -151,7 +151,7 @@ class ForwardLevel(DualLevel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.grad, self.known = None, []
+        self.hides, self.known = False, []
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)

@@ -35,15 +35,17 @@ running = _Running()
 class Level:
     """One run of a transform. Subclasses say what it does with rows.
 
-    grad: whether values below are recorded, which is up to the place where the level was entered;
-    None where the level does not hide what is set inside.
+    grad: whether values below are recorded while somebody differentiates at this level, to whom
+    the switches belong then; None at other times: switches are for everybody below.
+    hides: does it ever keep switches from those below?
     """
 
-    grad: bool | None
+    grad: bool | None = None
+    hides = True
     known: list | None = None  # weak references to its tensors, where it must know them
 
     def __init__(self) -> None:
-        self.number, self.grad, self.is_live = next(_numbers), modes.grad, False
+        self.number, self.is_live = next(_numbers), False
 
     def __enter__(self) -> Any:
         if not running.levels:
@@ -87,7 +89,7 @@ HANDLERS: list[interposing.Handler] = []  # those that are there while levels ru
 
 
 class below:
-    """Work on values: they are recorded as where the level was entered."""
+    """Work on values: recorded unless somebody above who differentiates did not want it."""
 
     __slots__ = ("level", "saved")
 
@@ -101,6 +103,24 @@ class below:
 
     def __exit__(self, *error: Any) -> None:
         modes.grad = self.saved
+
+
+class settled:
+    """Differentiate at the level that runs: switches that are turned inside mean that level only,
+    values below it are recorded as they are here."""
+
+    __slots__ = ("level",)
+    level: Level | None
+
+    def __enter__(self) -> None:
+        level = innermost()
+        self.level = None
+        if level is not None and level.hides and level.grad is None:
+            self.level, level.grad = level, modes.grad
+
+    def __exit__(self, *error: Any) -> None:
+        if self.level is not None:
+            self.level.grad = None
 
 
 def innermost() -> Level | None:

@@ -19,6 +19,14 @@ from flambeau.utils.tree_nodes import MappingKey as MappingKey
 from flambeau.utils.tree_nodes import NodeDef as NodeDef
 from flambeau.utils.tree_nodes import SequenceKey as SequenceKey
 from flambeau.utils.tree_nodes import UnflattenFunc as UnflattenFunc
+from flambeau.utils.tree_nodes import _defaultdict_flatten as _defaultdict_flatten
+from flambeau.utils.tree_nodes import (
+    _defaultdict_flatten_with_keys as _defaultdict_flatten_with_keys,
+)
+from flambeau.utils.tree_nodes import _defaultdict_unflatten as _defaultdict_unflatten
+from flambeau.utils.tree_nodes import _deque_flatten as _deque_flatten
+from flambeau.utils.tree_nodes import _deque_flatten_with_keys as _deque_flatten_with_keys
+from flambeau.utils.tree_nodes import _deque_unflatten as _deque_unflatten
 from flambeau.utils.tree_nodes import _deregister_pytree_node as _deregister_pytree_node
 from flambeau.utils.tree_nodes import _dict_flatten as _dict_flatten
 from flambeau.utils.tree_nodes import _dict_flatten_with_keys as _dict_flatten_with_keys
@@ -27,7 +35,20 @@ from flambeau.utils.tree_nodes import _get_node_type as _get_node_type
 from flambeau.utils.tree_nodes import _list_flatten as _list_flatten
 from flambeau.utils.tree_nodes import _list_flatten_with_keys as _list_flatten_with_keys
 from flambeau.utils.tree_nodes import _list_unflatten as _list_unflatten
+from flambeau.utils.tree_nodes import _namedtuple_flatten as _namedtuple_flatten
+from flambeau.utils.tree_nodes import _namedtuple_flatten_with_keys as _namedtuple_flatten_with_keys
+from flambeau.utils.tree_nodes import _namedtuple_unflatten as _namedtuple_unflatten
+from flambeau.utils.tree_nodes import _odict_flatten as _odict_flatten
+from flambeau.utils.tree_nodes import _odict_unflatten as _odict_unflatten
+from flambeau.utils.tree_nodes import _ordereddict_flatten as _ordereddict_flatten
+from flambeau.utils.tree_nodes import (
+    _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys,
+)
+from flambeau.utils.tree_nodes import _ordereddict_unflatten as _ordereddict_unflatten
 from flambeau.utils.tree_nodes import _register_pytree_node as _register_pytree_node
+from flambeau.utils.tree_nodes import _tuple_flatten as _tuple_flatten
+from flambeau.utils.tree_nodes import _tuple_flatten_with_keys as _tuple_flatten_with_keys
+from flambeau.utils.tree_nodes import _tuple_unflatten as _tuple_unflatten
 from flambeau.utils.tree_nodes import is_namedtuple as is_namedtuple
 from flambeau.utils.tree_nodes import is_namedtuple_class as is_namedtuple_class
 from flambeau.utils.tree_nodes import is_namedtuple_instance as is_namedtuple_instance

@@ -190,12 +190,32 @@ def _get_node_type(tree: Any) -> Any:
     return kind
 
 
-def _items(sequence, context=None):
-    return list(sequence), context
+def _numbered(children):
+    return [(SequenceKey(k), child) for k, child in enumerate(children)]
 
 
-def _numbered(sequence, context=None):
-    return [(SequenceKey(i), child) for i, child in enumerate(sequence)], context
+def _tuple_flatten(d: tuple) -> tuple[list, Any]:
+    return list(d), None
+
+
+def _tuple_flatten_with_keys(d: tuple) -> tuple[list, Any]:
+    return _numbered(d), None
+
+
+def _tuple_unflatten(values: Iterable, context: Any) -> tuple:
+    return tuple(values)
+
+
+def _list_flatten(d: list) -> tuple[list, Any]:
+    return list(d), None
+
+
+def _list_flatten_with_keys(d: list) -> tuple[list, Any]:
+    return _numbered(d), None
+
+
+def _list_unflatten(values: Iterable, context: Any) -> list:
+    return list(values)
 
 
 def _dict_flatten(d: dict) -> tuple[list, Any]:
@@ -210,56 +230,84 @@ def _dict_unflatten(values: Iterable, context: Any) -> dict:
     return dict(zip(context, values))
 
 
-def _list_flatten(d: list) -> tuple[list, Any]:
-    return list(d), None
+def _namedtuple_flatten(d: Any) -> tuple[list, Any]:
+    return list(d), type(d)
 
 
-def _list_flatten_with_keys(d: list) -> tuple[list, Any]:
-    return [(SequenceKey(k), child) for k, child in enumerate(d)], None
+def _namedtuple_flatten_with_keys(d: Any) -> tuple[list, Any]:
+    return [(GetAttrKey(name), child) for name, child in zip(d._fields, d)], type(d)
 
 
-def _list_unflatten(values: Iterable, context: Any) -> list:
-    return list(values)
+def _namedtuple_unflatten(values: Iterable, context: Any) -> Any:
+    return context(*values)
 
 
-def _default_context(d):
-    return [d.default_factory, list(d)]
+def _ordereddict_flatten(d: OrderedDict) -> tuple[list, Any]:
+    return _dict_flatten(d)
 
 
-def _attributes(t):
-    return [(GetAttrKey(name), child) for name, child in zip(t._fields, t)], type(t)
+def _ordereddict_flatten_with_keys(d: OrderedDict) -> tuple[list, Any]:
+    return _dict_flatten_with_keys(d)
 
+
+def _ordereddict_unflatten(values: Iterable, context: Any) -> OrderedDict:
+    return OrderedDict(zip(context, values))
+
+
+def _defaultdict_flatten(d: defaultdict) -> tuple[list, Any]:
+    return list(d.values()), [d.default_factory, list(d)]
+
+
+def _defaultdict_flatten_with_keys(d: defaultdict) -> tuple[list, Any]:
+    return _dict_flatten_with_keys(d)[0], [d.default_factory, list(d)]
+
+
+def _defaultdict_unflatten(values: Iterable, context: Any) -> defaultdict:
+    return defaultdict(context[0], zip(context[1], values))
+
+
+def _deque_flatten(d: deque) -> tuple[list, Any]:
+    return list(d), d.maxlen
+
+
+def _deque_flatten_with_keys(d: deque) -> tuple[list, Any]:
+    return _numbered(d), d.maxlen
+
+
+def _deque_unflatten(values: Iterable, context: Any) -> deque:
+    return deque(values, maxlen=context)
+
+
+_odict_flatten = _ordereddict_flatten
+_odict_unflatten = _ordereddict_unflatten
 
 _BUILTIN = [
-    NodeDef(tuple, _items, lambda items, _: tuple(items), _numbered),
+    NodeDef(tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys),
     NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys),
     NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
-    NodeDef(namedtuple, lambda t: _items(t, type(t)), lambda i, kind: kind(*i), _attributes),
+    NodeDef(namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys),
     NodeDef(
         OrderedDict,
-        _dict_flatten,
-        lambda values, keys: OrderedDict(zip(keys, values)),
-        _dict_flatten_with_keys,
+        _ordereddict_flatten,
+        _ordereddict_unflatten,
+        _ordereddict_flatten_with_keys,
     ),
     NodeDef(
         defaultdict,
-        lambda d: (list(d.values()), _default_context(d)),
-        lambda values, context: defaultdict(context[0], zip(context[1], values)),
-        lambda d: (_dict_flatten_with_keys(d)[0], _default_context(d)),
+        _defaultdict_flatten,
+        _defaultdict_unflatten,
+        _defaultdict_flatten_with_keys,
     ),
-    NodeDef(
-        deque,
-        lambda d: _items(d, d.maxlen),
-        lambda items, length: deque(items, maxlen=length),
-        lambda d: _numbered(d, d.maxlen),
-    ),
+    NodeDef(deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys),
 ]
 BUILTIN_TYPES = frozenset(node.type for node in _BUILTIN)
 STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
 
 
 def _made_from_items(kind):
-    return NodeDef(kind, _items, lambda items, _: kind(tuple(items)), _numbered)
+    return NodeDef(
+        kind, _tuple_flatten, lambda items, _: kind(tuple(items)), _tuple_flatten_with_keys
+    )
 
 
 SUPPORTED_NODES.update({node.type: node for node in _BUILTIN})

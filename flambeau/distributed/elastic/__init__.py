@@ -1,0 +1,1 @@
+"""`torch.distributed.elastic`: what workers say to the launcher that started them (run.py)."""
