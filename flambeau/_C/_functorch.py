@@ -59,6 +59,6 @@ def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int)
     """A sample as the batch that it stands for."""
     found = _level(level)
     if is_at(tensor, found) and found.is_batched(tensor):
-        return tensor._value.movedim(0, out_dim)
+        return tensor._value.movedim(0, out_dim) if out_dim else tensor._value
     value = found.plain(tensor)
     return value.expand(batch_size, *value.shape).movedim(0, out_dim)

@@ -87,7 +87,7 @@ class FunctionalLevel(Level):
     copies: are views made by ops that give new memory?
     """
 
-    grad = None
+    hides = False
 
     def __init__(
         self, decompositions: Mapping[Any, Callable] | None = None, copies: bool = False
@@ -162,7 +162,7 @@ class FunctionalLevel(Level):
         memory.storage.version += 1
         self.value(t)
 
-    def write(self, t: Any, value: Any) -> None:
+    def write(self, t: Any, value: Any, name: str) -> None:
         """The same, for writes into tensors with history."""
         self.replace(t, value)
 
