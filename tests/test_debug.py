@@ -109,7 +109,9 @@ def test_it_may_go_on():
 
 
 def test_arguments_with_inf_are_told():
-    with pytest.raises(NonFiniteError, match="first nan .* from arguments with inf of shapes") as e:
+    with pytest.raises(
+        NonFiniteError, match=r"first nan .* from arguments with inf of shapes"
+    ) as e:
         nan_check()(lambda: torch.softmax(torch.full((2,), -float("inf")), 0))()
     assert e.value.finding.from_inf
 
