@@ -49,7 +49,7 @@ class dtype:
         return _REAL.get(self.name, self)
 
     def to_complex(self):
-        if self.category < FLOATING:
+        if self.category < FLOATING or self.name in FLOAT8:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return self if self.category == COMPLEX else _COMPLEX.get(self.name, complex64)
 
@@ -339,9 +339,10 @@ _FLOAT_FACTS = {  # bits, mantissa bits, largest, smallest normal
     "float8_e4m3fnuz": (8, 3, 240.0, 2.0**-7),
     "float8_e5m2": (8, 2, 57344.0, 2.0**-14),
     "float8_e5m2fnuz": (8, 3, 57344.0, 2.0**-15),  # PyTorch tells an eps of 2**-3, so here, too
+    "float8_e8m0fnu": (8, 0, 2.0**127, 2.0**-127),
 }
 _RESOLUTION = {"float64": 1e-15, "float32": 1e-6, "float16": 1e-3, "bfloat16": 0.01}
-_RESOLUTION |= dict.fromkeys([n for n in FLOAT8 if n != "float8_e8m0fnu"], 1.0)
+_RESOLUTION |= dict.fromkeys(FLOAT8, 1.0)
 
 
 class finfo:
@@ -357,9 +358,11 @@ class finfo:
             )
         real = type.to_real()
         if real.name not in _FLOAT_FACTS:
-            raise NotImplementedError(f"The limits of {real} are not implemented in flambeau")
+            raise TypeError(f"there are no limits of {real}")
         self.bits, mantissa, self.max, self.tiny = _FLOAT_FACTS[real.name]
         self.min, self.eps, self.dtype = -self.max, 2.0**-mantissa, real.name
+        if not real.is_signed:
+            self.min = self.tiny
         self.smallest_normal, self.resolution = self.tiny, _RESOLUTION[real.name]
 
     def __repr__(self):

@@ -8,6 +8,7 @@ its arguments has one: so `masked_fill(mask, -inf)` and what follows from it are
 Views, copies and ops on integers cannot be to blame and are not looked at.
 """
 
+import contextlib
 import linecache
 import math
 import os
@@ -46,6 +47,7 @@ class Finding(NamedTuple):
     file: str  # of the line that called it; for a node of backward, of its forward call
     line: int
     shapes: tuple
+    from_inf: bool = False  # did arguments have an inf already, as in inf - inf?
 
     def __str__(self) -> str:
         source = linecache.getline(self.file, self.line).strip()
@@ -55,8 +57,9 @@ class Finding(NamedTuple):
         is_node = self.is_backward and "::" not in self.op
         called = "; its forward call was at" if is_node else ", called at"
         direction = "backward" if self.is_backward else "forward"
+        kind = "arguments with inf" if self.from_inf else "finite arguments"
         return (
-            f"{self.op} made the first {self.what} of the {direction} pass from finite arguments "
+            f"{self.op} made the first {self.what} of the {direction} pass from {kind} "
             f"of shapes {given or 'none'}{place}{called} {where}"
         )
 
@@ -80,9 +83,14 @@ class _Origin(NamedTuple):
         """Path and class of the innermost module, from the outermost."""
         if not self.modules:
             return ""
-        root, inner = self.modules[0], self.modules[-1]
+        root, inner = _compiled(self.modules[0]), _compiled(self.modules[-1])
         names = (name for name, module in root.named_modules() if module is inner)
         return f"{next(names, '?') or '(root)'} ({type(inner).__name__})"
+
+
+def _compiled(module):
+    """The module itself, where it is one that torch.compile has wrapped."""
+    return module._modules.get("_orig_mod", module)
 
 
 def _calling_line():
@@ -160,7 +168,10 @@ class _Watching(interposing.Handler):
         shapes = tuple(t.shape for t in given if isinstance(t, Tensor))
         path = origin.path()
         backward = node is not None or self.node is not None
-        self.report(Finding(what, str(name), backward, path, origin.file, origin.line, shapes))
+        from_inf = any(_has_inf(t) for t in given)
+        self.report(
+            Finding(what, str(name), backward, path, origin.file, origin.line, shapes, from_inf)
+        )
 
     def _is_news(self, found, given, node):
         """Is there something that the arguments do not explain?"""
@@ -202,8 +213,8 @@ def _tensors(args, kwargs):
     return [v for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, (Tensor, float))]
 
 
-class nan_check:
-    """Inside, the first op that makes a nan or inf from finite values is named.
+class nan_check(contextlib.ContextDecorator):
+    """Inside, the first op that makes a nan or inf from finite values is named; also a decorator.
 
     Args:
         inf: look for inf, too.
@@ -238,4 +249,5 @@ class nan_check:
         self.findings.append(finding)
         if self.raises:
             raise NonFiniteError(finding)
-        warnings.warn(str(finding), RuntimeWarning, stacklevel=2)
+        file, line = finding.file or __file__, finding.line
+        warnings.warn_explicit(str(finding), RuntimeWarning, file, line)

@@ -106,3 +106,25 @@ def test_it_may_go_on():
     with nan_check(inf=False):
         x.log()
     (x.log() * x).sum()  # outside nothing is looked at
+
+
+def test_arguments_with_inf_are_told():
+    with pytest.raises(
+        NonFiniteError, match=r"first nan .* from arguments with inf of shapes"
+    ) as e:
+        nan_check()(lambda: torch.softmax(torch.full((2,), -float("inf")), 0))()
+    assert e.value.finding.from_inf
+
+
+def test_compiled_modules_go_by_their_own_names():
+    model = torch.compile(nn.Sequential(nn.Identity(), Log()))
+    for _ in range(2):
+        with pytest.raises(NonFiniteError) as e, nan_check():
+            model(-torch.ones(2))
+        assert e.value.finding.module == "1 (Log)"
+
+
+def test_warnings_have_the_line_of_the_op():
+    with pytest.warns(RuntimeWarning, match="aten::div made") as said, nan_check(raises=False):
+        torch.ones(1) / 0
+    assert said[0].filename == __file__

@@ -152,3 +152,14 @@ def test_what_pytorch_has_not_is_refused():
         torch.promote_types(t.dtype, torch.float32)
     with pytest.raises(TypeError, match="Got unsupported ScalarType Float8_e5m2"):
         t.numpy()
+
+
+def test_limits_of_exponents_alone():
+    found = torch.finfo(torch.float8_e8m0fnu)
+    assert (found.min, found.max, found.eps, found.tiny) == (2.0**-127, 2.0**127, 1, 2.0**-127)
+    with pytest.raises(RuntimeError, match="Unknown Complex ScalarType for Float8_e4m3fn"):
+        torch.float8_e4m3fn.to_complex()
+    with pytest.raises(
+        NotImplementedError, match="\"arange_cpu\" not implemented for 'Float8_e5m2'"
+    ):
+        torch.arange(3, dtype=torch.float8_e5m2)

@@ -41,7 +41,7 @@ def test_small_floats_are_found_again():
     assert pickle.loads(pickle.dumps(flambeau.float8_e5m2)) is flambeau.float8_e5m2
     with pytest.raises(TypeError, match="couldn't find storage object Float8_e5m2Storage"):
         flambeau.set_default_dtype(flambeau.float8_e5m2)
-    with pytest.raises(NotImplementedError, match="limits"):
+    with pytest.raises(TypeError, match="limits"):
         flambeau.finfo(flambeau.float4_e2m1fn_x2)
 
 
@@ -119,13 +119,14 @@ def test_arguments_speak_for_themselves():
 
 @pytest.fixture
 def cube():
-    op = library.custom_op("tests::cube", lambda x, scale: x.detach() ** 3 * scale, mutates_args=())
-    yield op
-    del library._OPS["tests::cube"], flambeau.ops.tests
+    def cube(x: flambeau.Tensor, scale: int) -> flambeau.Tensor:
+        return x.detach() ** 3 * scale
+
+    return library.custom_op("tests::cube", cube, mutates_args=())
 
 
 def test_a_function_becomes_an_op(cube):
-    assert flambeau.ops.tests.cube is cube
+    assert flambeau.ops.tests.cube(flambeau.tensor([3.0]), 1).tolist() == [27]
     assert cube(flambeau.tensor([2.0]), 3).tolist() == [24]
     library.register_fake("tests::cube", lambda x, scale: x.new_empty(x.shape))
     assert cube(flambeau.ones(4, device="meta"), 1).shape == (4,)
@@ -148,13 +149,13 @@ def test_an_op_has_the_gradient_it_is_given(cube):
 
 def test_a_gradient_that_nobody_gave_is_refused(cube):
     x = flambeau.tensor([2.0], requires_grad=True)
-    with pytest.raises(RuntimeError, match="backward through tests::cube but no autograd formula"):
+    with pytest.raises(RuntimeError, match=r"through tests\.cube\.default but no autograd"):
         cube(x, 5).backward()
 
 
 def test_library_refuses():
-    with pytest.raises(ValueError, match="expected a name of the form 'namespace::name'"):
-        library.custom_op("cube", len, mutates_args=())
+    with pytest.raises(ValueError, match="Parameter x must have a type annotation"):
+        library.custom_op("tests::cube", lambda x: x, mutates_args=())
     with pytest.raises(RuntimeError, match="operator tests::none does not exist"):
         library.register_fake("tests::none", len)
 

@@ -222,3 +222,28 @@ def test_schemas_tell_of_aliases():
     assert aten.add.Tensor._schema.arguments[0].alias_info is None
     assert aten.view.default.is_view and not aten.add.Tensor.is_view
     assert aten.split.Tensor._schema.arguments[0].alias_info.after_set == {"*"}
+
+
+PIECES = {  # what PyTorch runs in place of one op of ours
+    "F.linear(w, w)": "t mm",
+    "F.linear(w, w, b)": "t addmm",
+    "F.linear(w[0], w)": "select t unsqueeze mm squeeze_",
+    "F.linear(w[None], w, b)": "unsqueeze view t addmm view",
+    "w[None] @ w.t()": "unsqueeze t view mm _unsafe_view",
+}
+
+
+@pytest.mark.parametrize("text", PIECES)
+def test_dispatch_modes_see_pieces_of_products(text):
+    class Mode(flambeau.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            log.append(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    log = []
+    space = {"w": flambeau.arange(6.0).reshape(2, 3), "F": flambeau.nn.functional}
+    space["b"] = flambeau.ones(2)
+    with Mode():
+        found = eval(text, space)
+    assert log == PIECES[text].split()
+    flambeau.testing.assert_close(found, eval(text, space))

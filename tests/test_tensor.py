@@ -126,3 +126,8 @@ def test_memory_that_numpy_looks_at_stays_where_it_is():
     assert array.tolist() == [7, 7, 1]
     copy = torch.ones(3)
     assert copy.resize_(5).shape == (5,)
+
+
+def test_determinism_is_yes_or_no():
+    with pytest.raises(TypeError, match=r"argument 'mode' \(position 1\) must be bool, not int"):
+        torch.use_deterministic_algorithms(1)

@@ -13,7 +13,7 @@ from typing import Any
 from flambeau._dynamo import config, marks
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.known import KNOWN, PURE, PURE_MODULES
-from flambeau._dynamo.objects import CONTAINERS, VALUES
+from flambeau._dynamo.objects import CONTAINERS, OPS, VALUES
 from flambeau._dynamo.programs import program_of
 from flambeau._dynamo.scopes import Late, Scope, bind
 from flambeau._dynamo.tensors import is_op
@@ -27,6 +27,9 @@ from flambeau._dynamo.values import (
     Symbolic,
     TensorValue,
 )
+from flambeau.aten.overloads import OpNamespace
+from flambeau.library import CustomOpDef
+from flambeau.library.registered import Entry
 from flambeau.nn.modules import calling
 from flambeau.nn.modules.module import Module
 
@@ -88,7 +91,19 @@ class Calls:
             return self._construct(function, args, kwargs)
         if isinstance(function, types.FunctionType):
             return self._call_function(function, args, kwargs)
+        if isinstance(function, OPS):
+            return self._call_op(function, args, kwargs)
         return self._call_builtin(function, args, kwargs)
+
+    def _call_op(self, op, args, kwargs):
+        """An op as an object: a function of ours, or an op that the program has registered."""
+        if isinstance(op, CustomOpDef):
+            op = op._opoverload
+        if isinstance(op, OpNamespace):
+            raise Break("a call of a namespace")
+        found = op.function()
+        found = found.overload if isinstance(found, Entry) else found
+        return self.record_function(found, args, kwargs)
 
     # -- functions -------------------------------------------------------------------------------
     def _call_function(self, function, args, kwargs):

@@ -29,16 +29,20 @@ from flambeau._layout import Size
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau._tensor.attachment import shown
+from flambeau.aten.overloads import OpNamespace, OpOverload, OpOverloadPacket
+from flambeau.library import CustomOpDef
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.registry import Registry, _Held, buffer_hooks, parameter_hooks
 
+# torch.ops.space.name.overload, from the space on
+OPS: tuple[type, ...] = (OpNamespace, OpOverloadPacket, OpOverload, CustomOpDef)
 # equal ones of these are the same
 VALUES: tuple[type, ...] = (
     int, float, str, bytes, complex, Size, range, _device.device, _dtype.finfo, _dtype.iinfo,
 )  # fmt: skip
 # there is one of each
 SINGLE: tuple[type, ...] = (
-    bool, type(None), type(...), type(NotImplemented), _dtype.dtype, memory_format, layout,
+    bool, type(None), type(...), type(NotImplemented), _dtype.dtype, memory_format, layout, *OPS,
 )  # fmt: skip
 # these do not change, whatever they hold elsewhere
 FUNCTIONS: tuple[type, ...] = (
@@ -206,7 +210,15 @@ class Objects:
             return self._module_attribute(owner, name)
         if isinstance(owner, type):
             return self._class_attribute(owner, owner, name)
+        if isinstance(owner, OPS):
+            return self._op_attribute(owner, name)
         return self._plain_attribute(owner, name)
+
+    def _op_attribute(self, owner, name):
+        try:
+            return getattr(owner, name)
+        except AttributeError as error:
+            raise Break(str(error)) from None
 
     def _plain_attribute(self, owner, name):
         if isinstance(owner, types.FunctionType) and name not in _FACTS:
@@ -235,7 +247,7 @@ class Objects:
         if name in vars(module):
             source = ("item", ("dict", self.guards.known(module)), name)
             return self.wrap(value, source)
-        if isinstance(value, (types.ModuleType, types.FunctionType, type)):
+        if isinstance(value, (types.ModuleType, types.FunctionType, type, *OPS)):
             return value  # made when asked for, always the same
         raise Break(f"the attribute {name} of a module, which is computed")
 

@@ -204,7 +204,12 @@ def are_deterministic_algorithms_enabled():
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Our own kernels always are; libraries of GPUs are told."""
     global _warn_only
-    switches.change(exact=bool(mode))
+    if type(mode) is not bool:
+        raise TypeError(
+            "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not "
+            + type(mode).__name__
+        )
+    switches.change(exact=mode)
     _warn_only = bool(mode and warn_only)
 
 

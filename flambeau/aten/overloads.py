@@ -121,6 +121,7 @@ class OpOverload:
         self.__module__ = packet.__module__
         self.tags: tuple = ()
         self._function: Callable | None = None
+        self.told: dict[type, Callable] = {}  # by library.register_torch_dispatch
 
     @property
     def overloadpacket(self) -> "OpOverloadPacket":
@@ -155,7 +156,7 @@ class OpOverload:
     @property
     def _schema(self) -> FunctionSchema:
         """Its arguments and results."""
-        found = schemas_of(self._overloadpacket.__name__) if self.namespace == "aten" else {}
+        found = self._overloadpacket.schemas
         if self._overloadname not in found:
             raise AttributeError(f"there is no schema of {self.name()}")
         return found[self._overloadname]
@@ -169,6 +170,10 @@ class OpOverload:
         going = _going.calls.setdefault(self, [])
         going.append(function)
         try:
+            if isinstance(who, type) and who in self.told:
+                return self.told[who](self, types, args, kwargs)
+            if type(who) in self.told:
+                return self.told[type(who)](who, self, types, args, kwargs)
             return who.__torch_dispatch__(self, types, args, kwargs)
         finally:
             going.pop()
@@ -177,8 +182,15 @@ class OpOverload:
 class OpOverloadPacket:
     """An op with its overloads as attributes."""
 
-    def __init__(self, namespace: str, name: str, find: Callable[..., Callable]) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        find: Callable[..., Callable],
+        schemas: dict[str, FunctionSchema] | None = None,
+    ) -> None:
         self.namespace, self.__name__, self.function = namespace, name, find
+        self._schemas = schemas
         self.__qualname__ = f"{namespace}::{name}"
         self._qualified_op_name = self.__qualname__
         self.__module__ = f"torch._ops.{namespace}"
@@ -194,7 +206,14 @@ class OpOverloadPacket:
 
     def overloads(self) -> list[str]:
         """Names of its overloads."""
-        return list(schemas_of(self.__name__)) if self.namespace == "aten" else ["default"]
+        return list(self.schemas or ["default"])
+
+    @property
+    def schemas(self) -> dict[str, FunctionSchema]:
+        """By the names of overloads; none of ops that only have a name."""
+        if self._schemas is not None:
+            return self._schemas
+        return schemas_of(self.__name__) if self.namespace == "aten" else {}
 
     @property
     def _overload_names(self) -> list[str]:
@@ -203,7 +222,7 @@ class OpOverloadPacket:
     def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("_"):
             raise AttributeError(overload)
-        known = schemas_of(self.__name__) if self.namespace == "aten" else {}
+        known = self.schemas
         if known and overload not in known and overload != "default":
             raise AttributeError(f"The underlying op of '{self}' has no overload name '{overload}'")
         found = self.__dict__[overload] = OpOverload(self, overload)
@@ -269,16 +288,21 @@ _OPERATORS = frozenset(
 )
 
 
-class _Namespace:
+class OpNamespace:
     """torch.ops.aten: ops by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __repr__(self) -> str:
+        return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
+
     def __getattr__(self, name: str) -> OpOverloadPacket:
         if name.startswith("__") and name not in _OPERATORS:
             raise AttributeError(name)
-        if self.name == "aten" and not schemas_of(name) and _function(name) is None:
+        known = self.name == "higher_order"  # of others, ops are put here as they are registered
+        known |= self.name == "aten" and bool(schemas_of(name) or _function(name))
+        if not known:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         return self.packet(name)
 
@@ -292,14 +316,14 @@ class _Namespace:
         return found
 
 
-_namespaces: dict[str, _Namespace] = {}
+_namespaces: dict[str, OpNamespace] = {}
 
 
-def namespace(name: str) -> _Namespace:
+def namespace(name: str) -> OpNamespace:
     """All ops of a namespace such as aten."""
     found = _namespaces.get(name)
     if found is None:
-        found = _namespaces[name] = _Namespace(name)
+        found = _namespaces[name] = OpNamespace(name)
     return found
 
 
@@ -313,4 +337,8 @@ def overload_of(shown: str, args: tuple, kwargs: dict) -> OpOverload:
     if name == "matmul":
         name = _PRODUCTS.get((args[0].ndim, args[1].ndim), name)
     name = _RENAMED.get(name, name)
-    return getattr(namespace(space).packet(name), overload_name(name, args, kwargs))
+    name, _, overload = name.partition(".")
+    packet = namespace(space).packet(name)
+    if space != "aten" and packet.schemas:  # registered by a program
+        return getattr(packet, overload or "default")
+    return getattr(packet, overload_name(name, args, kwargs))

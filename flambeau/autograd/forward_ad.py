@@ -41,6 +41,12 @@ def _number():
     return len(_levels.all) - 1
 
 
+def __getattr__(name: str) -> int:
+    if name == "_current_level":
+        return _number()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def enter_dual_level() -> int:
     """Begin a level; gives its number."""
     if _levels.all:

@@ -15,6 +15,7 @@ from typing import Any
 import flambeau
 from flambeau.backends.gpu_libraries import blas_library, cuFFTPlanCacheManager, linalg_library
 from flambeau.nn import attention
+from flambeau.ops.attention import ALLOWED
 from flambeau.runtime.switches import switches
 
 LIBRARY_SWITCHES = "enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32"
@@ -150,35 +151,35 @@ class CudaBackend(Backend):
 
     def flash_sdp_enabled(self) -> bool:
         """One of the kernels that attention may choose."""
-        return self.__dict__["_sdp"]["flash"]
+        return ALLOWED["flash"]
 
     def mem_efficient_sdp_enabled(self) -> bool:
         """One of the kernels that attention may choose."""
-        return self.__dict__["_sdp"]["mem_efficient"]
+        return ALLOWED["mem_efficient"]
 
     def math_sdp_enabled(self) -> bool:
         """One of the kernels that attention may choose."""
-        return self.__dict__["_sdp"]["math"]
+        return ALLOWED["math"]
 
     def cudnn_sdp_enabled(self) -> bool:
         """One of the kernels that attention may choose."""
-        return self.__dict__["_sdp"]["cudnn"]
+        return ALLOWED["cudnn"]
 
     def enable_flash_sdp(self, enabled: bool) -> None:
         """Allow or forbid it."""
-        self.__dict__["_sdp"]["flash"] = bool(enabled)
+        ALLOWED["flash"] = bool(enabled)
 
     def enable_mem_efficient_sdp(self, enabled: bool) -> None:
         """Allow or forbid it."""
-        self.__dict__["_sdp"]["mem_efficient"] = bool(enabled)
+        ALLOWED["mem_efficient"] = bool(enabled)
 
     def enable_math_sdp(self, enabled: bool) -> None:
         """Allow or forbid it."""
-        self.__dict__["_sdp"]["math"] = bool(enabled)
+        ALLOWED["math"] = bool(enabled)
 
     def enable_cudnn_sdp(self, enabled: bool) -> None:
         """Allow or forbid it."""
-        self.__dict__["_sdp"]["cudnn"] = bool(enabled)
+        ALLOWED["cudnn"] = bool(enabled)
 
 
 class MhaBackend(Backend):
@@ -224,7 +225,6 @@ cuda = CudaBackend(
     ),
     cufft_plan_cache=cuFFTPlanCacheManager(),
 )
-cuda.__dict__["_sdp"] = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)
 cpu = CpuBackend("cpu", available=True)
 mps = Backend("mps")
 mkl = Backend("mkl")

@@ -216,7 +216,7 @@ class AffineTransform(Transform):
 
     def forward_shape(self, shape: Size) -> Size:
         own = [t.shape for t in (self.loc, self.scale) if isinstance(t, Tensor)]
-        return flambeau.broadcast_shapes(shape, *own) if own else shape
+        return flambeau.broadcast_shapes(shape, *own)
 
     inverse_shape = forward_shape
 

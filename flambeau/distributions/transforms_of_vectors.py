@@ -81,11 +81,11 @@ class StickBreakingTransform(Transform):
 
     def forward_shape(self, shape: Size) -> Size:
         _check_dimensions(shape, 1)
-        return Size((*shape[:-1], shape[-1] + 1))
+        return shape[:-1] + (shape[-1] + 1,)  # noqa: RUF005  (a Size stays one)
 
     def inverse_shape(self, shape: Size) -> Size:
         _check_dimensions(shape, 1)
-        return Size((*shape[:-1], shape[-1] - 1))
+        return shape[:-1] + (shape[-1] - 1,)  # noqa: RUF005
 
 
 class LowerCholeskyTransform(Transform):

@@ -21,7 +21,7 @@ def _check(a, b, scale_a, scale_b):
         raise ValueError(f"mat_{'a' if a.ndim != 2 else 'b'} must be a matrix")
     if a.shape[1] != b.shape[0]:
         (m, k), (l, n) = a.shape, b.shape
-        raise ValueError(f"mat_a and mat_b shapes cannot be multiplied ({m}x{k} and {l}x{n})")
+        raise RuntimeError(f"mat_a and mat_b shapes cannot be multiplied ({m}x{k} and {l}x{n})")
     (m, _), (_, n) = a.shape, b.shape
     floats = scale_a.dtype is d.float32 and scale_b.dtype is d.float32
     whole = scale_a.numel() == 1 and scale_b.numel() == 1

@@ -206,6 +206,8 @@ def _kind(dtype, count):
     """(grid of a range, how many elements are counted by vectors; None for integers)"""
     if dtype.category == _dtype.INTEGER:
         return "arange", None
+    if dtype.name in _dtype.FLOAT8:
+        raise errors.not_implemented("arange_cpu", dtype)
     return "arange_" + dtype.code, count & -2 * LANES[dtype.code]
 
 

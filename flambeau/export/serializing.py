@@ -1,6 +1,5 @@
 """A program as JSON, in the schema of PyTorch's .pt2 files."""
 
-import inspect
 import math
 import operator
 from typing import Any
@@ -237,7 +236,7 @@ def _names_of(target):
     """Names of the arguments of a custom op; arithmetic has letters."""
     if not isinstance(target, OpOverload):
         return ["a", "b", "c"]
-    return list(inspect.signature(target.function()._fn).parameters)
+    return [argument.name for argument in target._schema.arguments]
 
 
 def _kind(schema, name):

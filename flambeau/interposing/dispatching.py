@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau import interposing
 from flambeau._tensor import Tensor
-from flambeau.aten.overloads import overload_of
+from flambeau.aten.overloads import namespace, overload_of
 from flambeau.interposing.overriding import PASSING, has_dispatch
 from flambeau.ops.table import TABLE
 
@@ -70,7 +70,48 @@ class _Entered(_Below):
 
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         overload = overload_of(name, args, kwargs)
+        pieces = _PIECES.get(str(overload))
+        if pieces is not None:
+            return pieces(self._tell, *args, **kwargs)
         return overload.tell(self.mode, function, (), args, kwargs)
+
+    def _tell(self, name: str, *args: Any) -> Any:
+        short, _, kind = name.partition(".")
+        overload = getattr(namespace("aten").packet(short), kind or "default")
+        return overload.tell(self.mode, overload.function(), (), args, {})
+
+
+# -- one kernel here, several ops in PyTorch -------------------------------------------------------
+
+
+def _rows(tell, t):
+    """The last dimension, and all others as one."""
+    return tell("view", t.contiguous(), [-1, t.shape[-1]])
+
+
+def _linear(tell, input, weight, bias=None):
+    size = [*input.shape[:-1], weight.shape[0]]
+    if bias is not None:
+        if input.ndim == 2:
+            return tell("addmm", bias, input, tell("t", weight))
+        flat = _rows(tell, input)
+        return tell("view", tell("addmm", bias, flat, tell("t", weight)), size)
+    turned = tell("t", weight)
+    if input.ndim == 2:
+        return tell("mm", input, turned)
+    if input.ndim == 1:
+        return tell("squeeze_.dim", tell("mm", tell("unsqueeze", input, 0), turned), 0)
+    return tell("_unsafe_view", tell("mm", _rows(tell, input), turned), size)
+
+
+def _matmul(tell, input, other):
+    if input.ndim > 2 and other.ndim == 2:
+        size = [*input.shape[:-1], other.shape[1]]
+        return tell("_unsafe_view", tell("mm", _rows(tell, input), other), size)
+    return tell("matmul", input, other)
+
+
+_PIECES: dict[str, Callable] = {"aten.linear.default": _linear, "aten.matmul.default": _matmul}
 
 
 class _OnTensors(interposing.Handler):

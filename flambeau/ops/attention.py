@@ -170,6 +170,9 @@ def _type_error(name, value, wanted):
     )
 
 
+# which of PyTorch's implementations a call may choose; on the host ours stands for these two
+ALLOWED = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn", "overrideable"), True)
+
 _POSITIONS = {"attn_mask": " (position 4)"}  # PyTorch gives those that may be positional
 
 
@@ -208,6 +211,14 @@ def _mismatch(what, found):
         f"Expected query, key, and value to {what}, but got {found[0]} {found[1]} and {found[2]} "
         "instead."
     )
+
+
+def _check_allowed(query):
+    if query.device.runtime.is_host:
+        raise RuntimeError(
+            "No viable backend for scaled_dot_product_attention was found. This is likely due to "
+            "turning off both the math kernel and the fused kernels."
+        )
 
 
 def _check_floating(dtype):
@@ -435,6 +446,8 @@ def scaled_dot_product_attention(
     masked = attn_mask is not None
     if masked or type(is_causal) is not bool or type(enable_gqa) is not bool:
         _check_types(attn_mask, is_causal, enable_gqa)
+    if not (ALLOWED["math"] or ALLOWED["flash"]):
+        _check_allowed(query)
     layouts = query._layout, key._layout, value._layout, attn_mask._layout if masked else None
     learned = masked and attn_mask._requires_grad
     route = _route(*layouts, learned, dropout_p, is_causal, enable_gqa)

@@ -66,7 +66,7 @@ class DualLevel(Level):
         result = called(op, primals)
         outs = list(result) if isinstance(result, (tuple, list)) else [result]
         tangents = {n: t for n, t in tangents.items() if t is not None}
-        if not tangents or not modes_forward.on:
+        if not tangents or not modes_forward.on or modes.inference:
             return mapped(self.lift, result)
         if not any(_can_move(o) for o in outs):
             return mapped(self.lift, result)

@@ -239,3 +239,14 @@ def test_the_shape_of_triangles():
         np.testing.assert_array_equal(vector.numpy(), expected)
         back = ours.utils.vec_to_tril_matrix(vector, diag)
         np.testing.assert_array_equal(back.numpy(), np.tril(matrix.numpy(), diag))
+
+
+def test_shapes_are_of_the_kind_that_pytorch_gives():
+    stick, move = (
+        ours.transforms.StickBreakingTransform(),
+        ours.transforms.AffineTransform(1.0, 2.0),
+    )
+    for found in (stick.forward_shape((2,)), stick.inverse_shape((2,))):
+        assert type(found) is tuple
+    assert type(stick.forward_shape(flambeau.Size([2]))) is flambeau.Size
+    assert type(move.forward_shape((2,))) is flambeau.Size

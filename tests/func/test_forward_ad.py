@@ -183,3 +183,9 @@ def test_tangents_of_pseudoinverses_agree_with_differences(shape):
 def test_tangents_of_a_pseudoinverse_with_equal_singular_values():
     eye, ones = torch.eye(3, dtype=torch.float64), torch.ones(3, 3, dtype=torch.float64)
     assert torch.allclose(torch.func.jvp(torch.linalg.pinv, (eye,), (ones,))[1], -ones)
+
+
+def test_nothing_moves_in_inference_mode(x, t):
+    with forward_ad.dual_level(), torch.inference_mode():
+        assert forward_ad.unpack_dual(forward_ad.make_dual(x, t).sin()).tangent is None
+    assert forward_ad._current_level == -1

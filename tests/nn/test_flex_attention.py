@@ -155,3 +155,31 @@ def test_compiled():
     run = torch.compile(lambda q: flex_attention(q, q, q, SCORES["soft cap"], blocks))
     with sdpa_kernel(SDPBackend.MATH):
         assert torch.allclose(run(q), flex_attention(q, q, q, SCORES["soft cap"], blocks))
+
+
+def test_parts_of_masks_have_no_function():
+    mask = create_block_mask(causal, 2, 2, 256, 256)
+    assert mask[0, 0, 0, 0].kv_indices.tolist() == [[[[0, 1]]]]
+    assert repr(mask[0]).endswith("mask_mod=_sliced_mask_mod_error\n)")
+    with pytest.raises(RuntimeError, match="Cannot use mask_mod from a sliced BlockMask"):
+        mask[0].mask_mod(0, 0, 0, 0)
+
+
+def test_masks_that_cannot_be():
+    with pytest.raises(AssertionError, match="create-block_mask requires a mask_mod function!"):
+        create_block_mask(lambda s, b, h, q, k: s, 1, 1, 128, 128)
+    count, numbers = torch.ones(1, 1, 1).int(), torch.zeros(1, 1, 1, 1).int()
+    with pytest.raises(AssertionError, match="must be both provided or omitted"):
+        BlockMask.from_kv_blocks(count, numbers, count)
+
+
+def test_keys_of_one_batch_need_a_mask_for_all():
+    q, k = torch.ones(2, 1, 4, 4), torch.ones(1, 1, 4, 4)
+    with pytest.raises(ValueError, match="got block_mask=None, Bq=2, and Bkv=1"):
+        flex_attention(q, k, k)
+    mask = create_block_mask(causal, 1, None, 4, 4)
+    with pytest.raises(ValueError, match="Bq=2, Bkv=1, B_block_mask=1"):
+        flex_attention(q, k, k, block_mask=mask)
+    assert (
+        flex_attention(q, k, k, block_mask=create_block_mask(causal, 2, None, 4, 4)).shape[0] == 2
+    )

@@ -86,6 +86,20 @@ def test_backends_are_chosen_within_a_context():
     assert _cur_sdpa_kernel_backends() == before
 
 
+def test_backends_that_the_host_lacks_are_refused():
+    cuda = flambeau.backends.cuda
+    q = flambeau.ones(1, 1, 2, 4)
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        assert cuda.mem_efficient_sdp_enabled()
+        assert not cuda.math_sdp_enabled()
+        with pytest.raises(RuntimeError, match="No viable backend for scaled_dot_product_attent"):
+            nn.functional.scaled_dot_product_attention(q, q, q)
+    assert cuda.math_sdp_enabled()
+    cuda.enable_math_sdp(False)
+    assert SDPBackend.MATH not in _cur_sdpa_kernel_backends()
+    cuda.enable_math_sdp(True)
+
+
 def test_backends_have_pytorchs_names_and_numbers():
     told = "ERROR MATH FLASH_ATTENTION EFFICIENT_ATTENTION CUDNN_ATTENTION OVERRIDEABLE".split()
     assert [b.name for b in SDPBackend] == told

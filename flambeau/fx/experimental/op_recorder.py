@@ -41,7 +41,7 @@ from flambeau.fx.experimental.symbolic_shapes import (
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 from flambeau.interposing.dispatching import _SHELL_KEYS
-from flambeau.library import CustomOpDef
+from flambeau.library.registered import Entry
 from flambeau.nn import Module
 from flambeau.utils import _pytree as pytree
 
@@ -115,8 +115,8 @@ class OpRecorder(Recorder):
             return take(self, *args)
         if key == "__setitem__":
             return assign(self, *args)
-        if isinstance(args[0] if args else None, CustomOpDef):
-            return self.call(args[0].default, *args[1:], **kwargs)
+        if isinstance(args[0] if args else None, Entry):
+            return self.call(args[0].overload, *args[1:], **kwargs)
         if key in _READERS and isinstance(args[0], Tensor):
             return self._read(key, function, args[0])
         out = kwargs.get("out")

@@ -8,6 +8,8 @@ import contextlib
 import enum
 from collections.abc import Callable, Iterator
 
+from flambeau.ops.attention import ALLOWED
+
 __all__ = [
     "WARN_FOR_UNFUSED_KERNELS",
     "SDPBackend",
@@ -43,12 +45,19 @@ _ORDER = [
     SDPBackend.MATH,
     SDPBackend.OVERRIDEABLE,
 ]
-_enabled = list(_ORDER)
+_FLAGS = {
+    SDPBackend.CUDNN_ATTENTION: "cudnn",
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "mem_efficient",
+    SDPBackend.MATH: "math",
+    SDPBackend.OVERRIDEABLE: "overrideable",
+}
+_priority = list(_ORDER)
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
     """The implementations that may be chosen now."""
-    return list(_enabled) if with_priority else [b for b in _ORDER if b in _enabled]
+    return [b for b in (_priority if with_priority else _ORDER) if ALLOWED[_FLAGS[b]]]
 
 
 @contextlib.contextmanager
@@ -67,19 +76,22 @@ def sdpa_kernel(
         ...     torch.nn.functional.scaled_dot_product_attention(q, q, q).shape
         torch.Size([1, 2, 3, 4])
     """
-    global _enabled
+    global _priority
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
             + type(backends).__name__
         )
     wanted = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
-    before = _enabled
-    _enabled = wanted
+    before, flags = _priority, dict(ALLOWED)
+    if set_priority:
+        _priority = [*wanted, *(b for b in before if b not in wanted)]
+    ALLOWED.update({name: b in wanted for b, name in _FLAGS.items()})
     try:
         yield {}
     finally:
-        _enabled = before
+        _priority = before
+        ALLOWED.update(flags)
 
 
 # -- other implementations by name -----------------------------------------------------------------

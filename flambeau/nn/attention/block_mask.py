@@ -24,6 +24,14 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
     return batch.new_ones(size=(), dtype=flambeau.bool, device=batch.device)
 
 
+def _sliced_mask_mod_error(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
+    """The mask function of a part of a mask, which counts from another start."""
+    raise RuntimeError(
+        "Cannot use mask_mod from a sliced BlockMask. When you slice a BlockMask using [], the "
+        "mask_mod attribute is reset. You must set it from the original BlockMask's mask_mod."
+    )
+
+
 def _check_functions(mask_mods: tuple) -> None:
     if not all(callable(function) for function in mask_mods):
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
@@ -151,6 +159,10 @@ class BlockMask:
         """A mask from blocks by rows; those by columns follow."""
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
+        if (full_kv_num_blocks is None) != (full_kv_indices is None):
+            raise AssertionError(
+                "full_kv_num_blocks and full_kv_indices must be both provided or omitted"
+            )
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         by_columns: list[Any] = [None] * 4
         if compute_q_blocks:
@@ -212,12 +224,12 @@ class BlockMask:
         return out
 
     def __getitem__(self, index: Any) -> "BlockMask":
-        index = index if isinstance(index, tuple) else (index,)
+        index = index[:3] if isinstance(index, tuple) else (index,)  # not within rows of blocks
         kept = tuple(slice(k, k + 1 or None) if isinstance(k, int) else k for k in index)
         parts = [None if t is None else t[kept] for t in self._by_rows()]
         made: Any = BlockMask.from_kv_blocks
         out = made(
-            *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=None,
+            *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=_sliced_mask_mod_error,
             seq_lengths=self.seq_lengths, compute_q_blocks=self.q_indices is not None,
         )  # fmt: skip
         return out
@@ -320,6 +332,8 @@ def create_block_mask(
         >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256).sparsity()
         25.0
     """
+    if _positional(mask_mod) == 5:
+        raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
     high, wide = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
     rows, columns = -(-Q_LEN // high), -(-KV_LEN // wide)

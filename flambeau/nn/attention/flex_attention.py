@@ -59,24 +59,30 @@ class FlexKernelOptions(TypedDict, total=False):
     num_stages: int
     BLOCK_M: int
     BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
     PRESCALE_QK: bool
     ROWS_GUARANTEED_SAFE: bool
     BLOCKS_ARE_CONTIGUOUS: bool
     WRITE_DQ: bool
     FORCE_USE_FLEX_ATTENTION: bool
     USE_TMA: bool
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
     BACKEND: str
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     if any(t.dim() != 4 for t in (query, key, value)):
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
-    (batch, heads, _, width), (others, shared, _, key_width) = query.shape, key.shape
+    (_, heads, _, width), (_, shared, _, key_width) = query.shape, key.shape
     told = f"Hq={heads} and Hkv={shared}."
     same, many = "Expect query and key/value to have the same", "Expect number of query heads to be"
     complaints = {
         f"{same} embedding dimension but got E={width} and E={key_width}.": width != key_width,
-        f"{same} batch size but got Bq={batch} and Bkv={others}.": others not in (1, batch),
         f"{same} number of heads but got {told} Try setting enable_gqa=True for GQA.": (
             heads != shared and not enable_gqa
         ),
@@ -85,6 +91,24 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for words, holds in complaints.items():
         if holds:
             raise ValueError(words)
+
+
+def _check_batches(block_mask: BlockMask | None, query: Tensor, key: Tensor) -> None:
+    """Keys may be those of all queries if a mask says how many batches there are."""
+    batch, others = query.size(0), key.size(0)
+    if batch == others:
+        return
+    start = "Expect query and key/value to have the same batch size, or"
+    if block_mask is None:
+        raise ValueError(
+            f"{start} non-none block_mask, but got block_mask=None, Bq={batch}, and Bkv={others}."
+        )
+    masked = block_mask.kv_num_blocks.size(0)
+    if masked != batch:
+        raise ValueError(
+            f"{start} block_mask and query to have the same batch size, but got Bq={batch}, "
+            f"Bkv={others}, B_block_mask={masked}."
+        )
 
 
 def _check_lengths(block_mask: BlockMask, query: Tensor, key: Tensor) -> None:
@@ -146,6 +170,7 @@ def flex_attention(
         torch.Size([1, 1, 2, 4])
     """
     _check(query, key, value, enable_gqa)
+    _check_batches(block_mask, query, key)
     if return_lse and return_aux is not None:
         raise ValueError("Cannot specify both return_lse and return_aux.")
     if return_lse:
