@@ -254,6 +254,10 @@ def _namespace_of_ops(name):
     if name == "quantized_decomposed":
         _importlib.import_module("flambeau.ao.quantized_ops.decomposed")
         return vars(_importlib.import_module("flambeau.ops"))[name]  # `_ops` may be the submodule
+    if name == "load_library":
+        return _importlib.import_module("flambeau._library").load_library
+    if name == "loaded_libraries":
+        return set()
     if name not in ("aten", "higher_order"):  # others are put there by library.custom_op
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)

@@ -3,78 +3,29 @@
 `custom_op("space::name")` makes a function an op: `torch.ops.space.name` finds it, tensors without
 values go to the function given to `register_fake`, and gradients to the one given to
 `register_autograd`. Without the latter a backward through the op is refused rather than forgotten.
+`define` names an op by its schema alone; `impl` and `register_kernel` say what runs it where.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from flambeau import Tensor, ops
-from flambeau.aten.overloads import OpOverloadPacket
-from flambeau.autograd import Function
-from flambeau.interposing import offer
+from flambeau import ops
+from flambeau._library.custom_ops import _OPS, CustomOpDef
+from flambeau._library.defined import KEYS, Library, defined
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 
-__all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake"]
-
-_OPS: dict[str, "CustomOpDef"] = {}
-
-
-class CustomOpDef:
-    """A function under the name of an op."""
-
-    def __init__(self, name: str, fn: Callable) -> None:
-        self._name, self._fn, self.__doc__ = name, fn, fn.__doc__
-        self._fake: Callable | None = None
-        self._backward: Callable | None = None
-        self._setup_context: Callable | None = None
-        self.default: Any = None  # the op as an object, as graphs name it
-
-    def __repr__(self) -> str:
-        return f"<CustomOpDef({self._name})>"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-        if self._fake is not None and any(not t.device.runtime.computes for t in tensors):
-            return self._fake(*args, **kwargs)
-        if any(t.requires_grad for t in tensors):
-            return _Differentiable.apply(self, kwargs, *args)
-        return self._fn(*args, **kwargs)
-
-    def register_fake(self, fn: Callable) -> Callable:
-        """What gives the shapes for tensors without values."""
-        self._fake = fn
-        return fn
-
-    def register_autograd(
-        self, backward: Callable, /, *, setup_context: Callable | None = None
-    ) -> None:
-        """backward(ctx, *gradients); setup_context(ctx, inputs, output) keeps what it needs."""
-        self._backward, self._setup_context = backward, setup_context
-
-
-offer(CustomOpDef.__call__, lambda args, kwargs: args[0]._name)
-
-
-class _Differentiable(Function):
-    @staticmethod
-    def forward(ctx, op, kwargs, *args):
-        ctx.op = op
-        if any(isinstance(value, Tensor) and value.requires_grad for value in kwargs.values()):
-            raise NotImplementedError(f"{op._name}: pass tensors with gradients by position")
-        output = op._fn(*args, **kwargs)
-        if op._setup_context is not None:
-            op._setup_context(ctx=ctx, inputs=args, output=output)
-        return output
-
-    @staticmethod
-    def backward(ctx, *gradients):
-        if ctx.op._backward is None:
-            raise RuntimeError(
-                f"Trying to backward through {ctx.op._name} but no autograd formula was "
-                "registered. Please use register_autograd to add one."
-            )
-        found = ctx.op._backward(ctx, *gradients)
-        return (None, None, *(found if isinstance(found, (tuple, list)) else (found,)))
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "impl",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+]
 
 
 def custom_op(
@@ -104,21 +55,110 @@ def custom_op(
     return found
 
 
-def _found(op: str | CustomOpDef) -> CustomOpDef:
+def _found(op: str | OpOverload | CustomOpDef) -> CustomOpDef:
     if isinstance(op, CustomOpDef):
         return op
-    if op not in _OPS:
-        raise RuntimeError(f"operator {op} does not exist: make it with torch.library.custom_op")
-    return _OPS[op]
+    name = op.name() if isinstance(op, OpOverload) else op.removesuffix(".default")
+    found = _OPS.get(name) or defined(name)
+    if found is None:
+        raise RuntimeError(f"operator {name} does not exist: make it with torch.library.custom_op")
+    return found
 
 
-def register_fake(op: str | CustomOpDef, func: Callable | None = None, /, **options: Any) -> Any:
+def define(
+    qualname: str | Library,
+    schema: str,
+    alias_analysis: str = "",
+    *,
+    lib: Any = None,
+    tags: Any = (),
+) -> None:
+    """Name an op by its schema, "(Tensor x) -> Tensor"; `impl` says what runs it."""
+    if isinstance(qualname, Library):  # the older order: a library, then name and schema
+        qualname.define(schema, alias_analysis)
+        return
+    space, short = _parted(qualname)
+    if not schema.startswith("(") or " -> " not in schema:
+        raise ValueError(
+            "define(qualname, schema, ...): expected schema to look like e.g. "
+            f'"(Tensor x) -> Tensor" but got "{schema}"'
+        )
+    (lib or Library(space, "FRAGMENT")).define(short + schema)
+
+
+def _parted(qualname):
+    space, _, short = qualname.partition("::")
+    if not short:
+        raise ValueError(
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The '
+            "qualname passed to the torch.library APIs must consist of a namespace and a name, "
+            "e.g. aten::sin"
+        )
+    return space, short
+
+
+def impl(
+    qualname: str | Library,
+    types: str | Iterable[str] = (),
+    func: Any = None,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """What runs an op for types of devices, "default" for all; also as a decorator."""
+    if isinstance(qualname, Library):  # the older order: a library, a name, a dispatch key
+        name, key = str(types), func or ""
+
+        def registered(function: Callable) -> Callable:
+            qualname.impl(name, function, key)
+            return function
+
+        return registered
+    if func is None:
+        return functools.partial(impl, qualname, types, lib=lib)
+    space, short = _parted(qualname)
+    for kind in [types] if isinstance(types, str) else types:
+        (lib or Library(space, "FRAGMENT")).impl(short, func, _key(kind))
+    return func
+
+
+def _key(kind):
+    if kind == "default":
+        return "CompositeExplicitAutograd"
+    if kind in KEYS:
+        return kind
+    if kind.partition(":")[0] not in ("cpu", "cuda", "meta", "mps", "xpu", "hpu", "mtia", "xla"):
+        raise RuntimeError(
+            "Expected one of cpu, cuda, xpu, xla, mps, meta, hpu, mtia device type at start of "
+            f"device string: {kind}"
+        )
+    return kind.upper() if kind != "meta" else "Meta"
+
+
+def register_kernel(
+    op: str | OpOverload | CustomOpDef,
+    device_types: str | Iterable[str] | None,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """What runs an op for some types of devices, all for None; also as a decorator."""
+    if func is None:
+        return functools.partial(register_kernel, op, device_types, lib=lib)
+    if isinstance(op, str) and op not in _OPS:
+        return impl(op, "default" if device_types is None else device_types, func, lib=lib)
+    return _found(op).register_kernel(device_types, func)
+
+
+def register_fake(
+    op: str | OpOverload | CustomOpDef, func: Callable | None = None, /, **options: Any
+) -> Any:
     """What gives an op's shapes for tensors without values; also as a decorator."""
     return _found(op).register_fake(func) if func is not None else _found(op).register_fake
 
 
 def register_autograd(
-    op: str | CustomOpDef,
+    op: str | OpOverload | CustomOpDef,
     backward: Callable,
     /,
     *,

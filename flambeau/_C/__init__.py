@@ -6,6 +6,7 @@ from typing import Any
 from flambeau import interposing
 from flambeau._device import default_device, device
 from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import no_grad as _AutoDispatchBelowAutograd  # noqa: F401
 from flambeau.autograd.grad_mode import set_grad_enabled
 from flambeau.backends.gpu_libraries import _BlasBackend as _BlasBackend
 from flambeau.backends.gpu_libraries import _LinalgBackend as _LinalgBackend
@@ -42,6 +43,7 @@ _nn = _Functions("nn.functional", _parse_to=_parse_to, log_sigmoid=functional.lo
 _linalg, _fft, _special = _Functions("linalg"), _Functions("fft"), _Functions("special")
 _TensorMeta = type(Tensor)
 _disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
+_has_mps = _has_xpu = False
 _OVERRIDES = (_has_torch_function, _has_torch_function_unary, _has_torch_function_variadic)
 
 

@@ -155,7 +155,7 @@ class OpOverload:
     @property
     def _schema(self) -> FunctionSchema:
         """Its arguments and results."""
-        found = schemas_of(self._overloadpacket.__name__) if self.namespace == "aten" else {}
+        found = self._overloadpacket.schemas()
         if self._overloadname not in found:
             raise AttributeError(f"there is no schema of {self.name()}")
         return found[self._overloadname]
@@ -182,9 +182,16 @@ class OpOverloadPacket:
         self.__qualname__ = f"{namespace}::{name}"
         self._qualified_op_name = self.__qualname__
         self.__module__ = f"torch._ops.{namespace}"
+        self.declared: dict[str, Any] = {}  # overloads that a program has defined, by name
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"
+
+    def schemas(self) -> dict[str, FunctionSchema]:
+        """What its overloads take, as far as it is known."""
+        if self.namespace == "aten":
+            return schemas_of(self.__name__)
+        return {name: op.schema for name, op in self.declared.items()}
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self}')>"
@@ -194,7 +201,7 @@ class OpOverloadPacket:
 
     def overloads(self) -> list[str]:
         """Names of its overloads."""
-        return list(schemas_of(self.__name__)) if self.namespace == "aten" else ["default"]
+        return list(self.schemas()) if self.namespace == "aten" or self.declared else ["default"]
 
     @property
     def _overload_names(self) -> list[str]:
@@ -203,7 +210,7 @@ class OpOverloadPacket:
     def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("_"):
             raise AttributeError(overload)
-        known = schemas_of(self.__name__) if self.namespace == "aten" else {}
+        known = self.schemas()
         if known and overload not in known and overload != "default":
             raise AttributeError(f"The underlying op of '{self}' has no overload name '{overload}'")
         found = self.__dict__[overload] = OpOverload(self, overload)
