@@ -1123,6 +1123,7 @@ _SUBPACKAGES: Any
 _assert: Any
 _attach_methods: Any
 _dirichlet_grad: Any
+_int_mm: Any
 _linalg_eigh: Any
 _linalg_factored_solve: Any
 _linalg_solve_ex: Any

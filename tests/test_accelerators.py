@@ -60,3 +60,7 @@ def test_compile_does_what_the_function_does():
     assert flambeau.compile(mode="max-autotune")(double)(flambeau.ones(1)).item() == 2
     with pytest.raises(RuntimeError, match="Either mode or options"):
         flambeau.compile(double, mode="default", options={})
+
+
+def test_the_capability_of_the_processor_has_pytorchs_name():
+    assert flambeau.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")

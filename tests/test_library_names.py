@@ -160,6 +160,87 @@ def test_library_refuses():
         library.register_fake("tests::none", len)
 
 
+def test_ops_by_their_schemas():
+    library.define("tests1::scale", "(Tensor x, float by=2.0, *, bool up=True) -> Tensor")
+    scale, x = flambeau.ops.tests1.scale, flambeau.ones(2)
+    assert str(scale.default) == "tests1.scale.default" and scale.overloads() == ["default"]
+    with pytest.raises(NotImplementedError, match="Could not run 'tests1::scale' with arguments"):
+        scale(x)
+
+    @library.impl("tests1::scale", "cpu")
+    def _(x, by=2.0, *, up=True):
+        return x * by if up else x / by
+
+    assert scale(x).tolist() == [2, 2] and scale.default(x=x, by=4, up=False).tolist() == [0.25] * 2
+    with pytest.raises(NotImplementedError, match="no fake impl or Meta kernel registered"):
+        scale(x.to("meta"))
+    library.register_fake("tests1::scale", lambda x, by=2.0, *, up=True: flambeau.empty_like(x))
+    assert scale(x.to("meta")).shape == (2,)
+    y = x.clone().requires_grad_()
+    scale(y, 3).sum().backward()
+    assert y.grad.tolist() == [3, 3]
+    library.register_autograd("tests1::scale", lambda ctx, g: (g * 7, None))
+    scale(y).sum().backward()
+    assert y.grad.tolist() == [10, 10]
+
+
+@pytest.mark.parametrize("args, kwargs, says", [
+    ((3,), {}, r"Expected a value of type 'List\[Tensor\]' for argument 'xs' but instead found"),
+    ((), {}, "missing value for argument 'xs'"),
+    (([], 1, 2), {}, "expected at most 2 argument"),
+    (([],), {"bad": 1}, "Unknown keyword argument 'bad' for operator"),
+])  # fmt: skip
+def test_arguments_are_those_of_the_schema(args, kwargs, says):
+    if not hasattr(flambeau.ops.tests2, "join"):
+        library.define("tests2::join", "(Tensor[] xs, int? n=None) -> (Tensor, Tensor?)")
+    with pytest.raises(RuntimeError, match=says):
+        flambeau.ops.tests2.join(*args, **kwargs)
+
+
+def test_a_library_has_kernels_by_dispatch_keys():
+    mine = library.Library("tests3", "DEF")
+    mine.impl("twice", lambda x: x + x, "CPU")  # before it is defined
+    assert mine.define("twice(Tensor x) -> Tensor") == "twice"
+    mine.define("twice.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+
+    @library.impl(mine, "twice.out", "CompositeExplicitAutograd")
+    def _(x, *, out):
+        return out.copy_(x * 2)
+
+    twice, x = flambeau.ops.tests3.twice, flambeau.ones(2)
+    assert twice(x).tolist() == twice(x, out=flambeau.empty(2)).tolist() == [2, 2]
+    assert twice.overloads() == ["default", "out"]
+
+    class Squared(flambeau.autograd.Function):
+        forward = staticmethod(lambda ctx, x: x * 2)
+        backward = staticmethod(lambda ctx, g: g * 11)
+
+    mine.impl("twice", Squared.apply, "Autograd")
+    y = x.clone().requires_grad_()
+    twice(y).sum().backward()
+    assert y.grad.tolist() == [11, 11]
+    library.register_kernel("tests3::twice", "cpu", lambda x: x * 5)
+    assert twice(x).tolist() == [2, 2]
+    with flambeau._C._AutoDispatchBelowAutograd():
+        assert twice(x).tolist() == [5, 5]
+    assert twice(x).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("call, kind, says", [
+    (lambda: library.define("bad", "() -> ()"), ValueError, 'form "namespace::name", but got bad'),
+    (lambda: library.define("tests4::x", "no"), ValueError, "expected schema to look like"),
+    (lambda: library.Library("tests4", "BAD"), ValueError, "Unsupported kind: BAD"),
+    (lambda: library.Library("aten", "DEF"), RuntimeError, "Only a single TORCH_LIBRARY"),
+    (lambda: library.impl("aten::add", "cpu", len), NotImplementedError, "are flambeau's own"),
+    (lambda: library.Library("tests4", "IMPL", "CPUU").impl("x", len), RuntimeError,
+     "could not parse dispatch key: CPUU"),
+    (lambda: flambeau.ops.load_library("a.so"), OSError, "Could not load this library: .*a.so"),
+])  # fmt: skip
+def test_libraries_refuse(call, kind, says):
+    with pytest.raises(kind, match=says):
+        call()
+
+
 # -- what cannot be made ---------------------------------------------------------------------------
 
 

@@ -80,6 +80,24 @@ def test_classes_of_the_program_can_be_pickled(tmp_path):
     assert done.stdout == "True\n", done.stderr
 
 
+def test_classes_name_torch_as_their_home(tmp_path):
+    done = run(
+        tmp_path,
+        "import inspect, io, pickle, typing, torch\n"
+        "from torch.utils.data import DataLoader\n"
+        "kinds = torch.nn.Linear, torch.optim.Adam, DataLoader, torch.dtype, torch.Size\n"
+        "print(*(kind.__module__ for kind in kinds))\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.MultiheadAttention(2, 1))\n"
+        "assert type(pickle.loads(pickle.dumps(net))[1]) is torch.nn.MultiheadAttention\n"
+        "torch.save(net, file := io.BytesIO())\n"
+        "print(b'torch.nn.modules.activation' in file.getvalue())\n"
+        "print('in_features' in inspect.getsource(torch.nn.Linear))\n"
+        "print(torch.jit.script(net[0])(torch.zeros(1, 2)).shape)\n",
+    )
+    homes = "torch.nn.modules.linear torch.optim.adam torch.utils.data.dataloader torch torch"
+    assert done.stdout == f"{homes}\nTrue\nTrue\ntorch.Size([1, 2])\n", done.stderr
+
+
 def test_a_missing_script_is_named(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "flambeau", "nowhere.py"],

@@ -11,6 +11,7 @@ from flambeau.backends.gpu_libraries import _BlasBackend as _BlasBackend
 from flambeau.backends.gpu_libraries import _LinalgBackend as _LinalgBackend
 from flambeau.cuda._devices import devices as cuda_devices
 from flambeau.interposing.overriding import ARGUMENTS, disabled
+from flambeau.library.registered import below_autograd as _AutoDispatchBelowAutograd  # noqa: F401
 from flambeau.nn import functional
 from flambeau.nn.modules.traversal import _parse_to
 from flambeau.overrides import DisableTorchFunction as DisableTorchFunction
@@ -43,6 +44,7 @@ _linalg, _fft, _special = _Functions("linalg"), _Functions("fft"), _Functions("s
 _TensorMeta = type(Tensor)
 _disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
 _OF_GRAPHS = ("Block", "Graph", "Node", "Value")  # of compiled functions
+_has_mps = _has_xpu = False
 _OVERRIDES = (_has_torch_function, _has_torch_function_unary, _has_torch_function_variadic)
 
 

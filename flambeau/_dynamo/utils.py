@@ -1,9 +1,11 @@
 """`torch._dynamo.utils`: counters, and small questions."""
 
 import collections
+import functools
+import warnings
 from typing import Any
 
-__all__ = ["counters", "same", "is_compile_supported"]
+__all__ = ["counters", "same", "is_compile_supported", "warn_once"]
 
 counters: Any = collections.defaultdict(collections.Counter)
 
@@ -24,3 +26,9 @@ def same(a: Any, b: Any, tol: float = 1e-4, equal_nan: bool = False) -> bool:
     if isinstance(a, flambeau.Tensor):
         return flambeau.allclose(a, b, atol=tol, rtol=tol, equal_nan=equal_nan)
     return a == b
+
+
+@functools.cache
+def warn_once(msg: str, stacklevel: int = 1) -> None:
+    """A warning that a process gives a single time."""
+    warnings.warn(msg, stacklevel=stacklevel + 1)

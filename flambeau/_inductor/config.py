@@ -5,6 +5,7 @@ from flambeau._dynamo import config as _reading
 emulate_eager = True  # the same bits as without compiling: always so here, whatever is said
 max_autotune = False
 max_autotune_gemm = False
+max_autotune_gemm_search_space = "DEFAULT"
 epilogue_fusion = True
 fallback_random = True  # random numbers are eager's in any case
 freezing = False

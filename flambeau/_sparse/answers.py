@@ -544,7 +544,7 @@ def _backend(args, kwargs):
 
 def _fuses(node):
     """Does a node run a kernel of its derivative, which could not take a sparse gradient?"""
-    return not type(node).__module__.startswith("flambeau._sparse")
+    return not type(node).__module__.startswith(("flambeau._sparse", "torch._sparse"))
 
 
 ANSWERS = _Answers()

@@ -148,6 +148,8 @@ def _arange(short, key, values):
 
 
 def _split(short, key, values):
+    if "tensor" in values:
+        values = {"input": values.pop("tensor"), **values}
     size = values["split_size_or_sections"]
     return ("split" if is_int(size) else "split_with_sizes"), values
 

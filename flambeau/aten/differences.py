@@ -12,7 +12,7 @@ RENAMED: dict[str, dict[str, str]] = {
         for name in "dropout alpha_dropout feature_dropout feature_alpha_dropout".split()
     },
     **{name: {"indices": "input"} for name in ("embedding", "embedding_bag")},
-    "split": {"split_size": "split_size_or_sections"},
+    "split": {"self": "tensor", "split_size": "split_size_or_sections"},
     "split_with_sizes": {"split_sizes": "split_size_or_sections"},
     **dict.fromkeys("tensor_split hsplit vsplit dsplit".split(), _SECTIONS),
     "pad_sequence": {"sequences": "tensors"},

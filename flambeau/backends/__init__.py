@@ -88,7 +88,7 @@ class CpuBackend(Backend):
         """DEFAULT, AVX2 or AVX512."""
         from flambeau.codegen.llvm_cpu import host  # with llvmlite, on first need
 
-        return {64: "AVX512", 32: "AVX2"}.get(host().vector_bytes, "DEFAULT")
+        return {64: "AVX512", 32: "AVX2"}.get(host().target.vector_bytes, "DEFAULT")
 
 
 class CudnnBackend(Backend):

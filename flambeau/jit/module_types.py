@@ -117,7 +117,7 @@ def method_source(cls: Any, name: str) -> Any:
 
 
 def _form_of(base, name):
-    if not base.__module__.startswith("flambeau."):
+    if not base.__module__.startswith(("flambeau.", "torch.")):
         return None
     form = _layer_form(base)
     return None if form is None else vars(form).get(name)
@@ -129,7 +129,8 @@ def _layer_form(base):
 
     for module in (layer_forms, sequence_forms):
         form = vars(module).get(base.__name__)
-        if isinstance(form, type) and form.__module__ == module.__name__:
+        home = module.__name__.rpartition(".")[2]
+        if isinstance(form, type) and form.__module__.rpartition(".")[2] == home:
             return form
     return None
 
@@ -145,7 +146,7 @@ def _constants_of(cls):
                 or str(hint).startswith(("Final", "typing.Final"))
             ):
                 names.add(name)
-        if base.__module__.startswith("flambeau."):
+        if base.__module__.startswith(("flambeau.", "torch.")):
             names.update(getattr(base, "_kept", ()))
             names.update(getattr(_layer_form(base), "__constants__", ()))
     return names
@@ -155,7 +156,7 @@ def _hints_of(cls):
     """Annotations of attributes, where they are types."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        if not base.__module__.startswith("flambeau."):
+        if not base.__module__.startswith(("flambeau.", "torch.")):
             found.update(vars(base).get("__annotations__", {}))
     return found
 
@@ -238,7 +239,7 @@ def _values_of(module):
     """Attributes of a module and of its class that are values."""
     found: dict[str, Any] = {}
     for base in reversed(type(module).__mro__):
-        if base.__module__.startswith("flambeau.") or base is object:
+        if base.__module__.startswith(("flambeau.", "torch.")) or base is object:
             continue
         for name, value in vars(base).items():
             plain = isinstance(value, (int, float, str, bool, tuple, list, dict)) or value is None
@@ -278,7 +279,7 @@ def _describe_value(made, name, value, hints):
         if callable(value) and not isinstance(value, (Module, type)):
             made.functions[name] = value
             return
-        ours = made.original.__module__.startswith("flambeau.")
+        ours = made.original.__module__.startswith(("flambeau.", "torch."))
         kind = None if ours and name.startswith("_") else infer(value, _scripted)
     if kind is None:
         said = f"`{type(value).__name__}`" if value != [] and value != {} else "an empty container"

@@ -309,7 +309,7 @@ def _special(found):
     if known is not None:
         return known
     module, name = getattr(found, "__module__", None), getattr(found, "__name__", None)
-    if not isinstance(module, str) or not module.startswith("flambeau"):
+    if not isinstance(module, str) or not module.startswith(("flambeau", "torch")):
         return None
     for spoken, special in _BY_NAME.items():
         space, _, last = spoken.rpartition(".")

@@ -91,7 +91,8 @@ class Unit:
             known = self.classes.get(cls)
             if known is not None:
                 return known
-            if cls.__module__.startswith("flambeau.") and not hasattr(cls, "_jit_class"):
+            ours = cls.__module__.startswith(("flambeau.", "torch."))
+            if ours and not hasattr(cls, "_jit_class"):
                 return None
             return self._class(cls)
 

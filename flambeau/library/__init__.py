@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau.aten.overloads import OpOverload, OpOverloadPacket
+from flambeau.aten.schemas import schemas_of
 from flambeau.library.checking import OpCheckError as OpCheckError
 from flambeau.library.checking import opcheck as opcheck
 from flambeau.library.inferring import infer_schema
@@ -22,6 +23,7 @@ from flambeau.library.registered import (
     Entry,
     add_kernel,
     backend_key,
+    check_key,
     defined,
     entry_of,
     switched,
@@ -224,7 +226,7 @@ class Library:
         entry = defined(self.ns, schema.strip())
         entry.kernels |= _waiting.pop(entry.label, {})
         self._entries.append(entry)
-        return name
+        return name.partition(".")[0]
 
     def impl(
         self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False,
@@ -263,6 +265,12 @@ def _qualified(op):
 
 
 def _add(name, key, function):
+    check_key(key)
+    space, _, short = name.partition("::")
+    if space == "aten" and schemas_of(short.partition(".")[0]):
+        raise NotImplementedError(
+            f"{name}: kernels of aten are flambeau's own; a TorchDispatchMode can stand in for them"
+        )
     entry = entry_of(name)
     if entry is None:
         _waiting.setdefault(name, {})[key] = function

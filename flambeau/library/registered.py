@@ -6,8 +6,10 @@ is one that applies. `torch.ops.space.name` shows such an op as it does one of a
 """
 
 import contextlib
+import functools
 import inspect
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -46,9 +48,25 @@ def backend_key(device_type: str) -> str:
     return _BACKENDS[device_type]
 
 
-def _check_key(key):
+def check_key(key: str) -> None:
+    """Refuse what is no dispatch key."""
     if key not in _KEYS:
         raise RuntimeError(f"could not parse dispatch key: {key}")
+
+
+class below_autograd(no_grad):
+    """In a block nothing is recorded, and kernels in the place of autograd are passed by."""
+
+    def __enter__(self) -> None:
+        _inside.below = getattr(_inside, "below", 0) + 1
+        super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        _inside.below -= 1
+
+
+_inside = threading.local()
 
 
 # -- schemas ---------------------------------------------------------------------------------------
@@ -115,7 +133,7 @@ class Entry:
         self._function: Any = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = self._bound(args, kwargs)
+        args, kwargs = self.bound(args, kwargs)
         tensors = [*tensors_in(args), *tensors_in(list(kwargs.values()))]
         if self.vmap is not None and any(hasattr(t, "_level") for t in tensors):
             return self.function().run(args, kwargs)
@@ -132,7 +150,7 @@ class Entry:
             return self.computed(tensors, args, kwargs)
 
     # -- arguments -------------------------------------------------------------------------------
-    def _bound(self, args, kwargs):
+    def bound(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """(arguments by position, with defaults filled; those by name)."""
         by_position = [a for a in self.schema.arguments if not a.kwarg_only]
         words = f"{self.space}::{self.name}()"
@@ -181,7 +199,7 @@ class Entry:
             value = list(value)
         if fits(value, argument):
             return value
-        shown = "int" if kind == "SymInt" else kind.replace("SymInt[]", "List[int]")
+        shown = re.sub(r"(.+)\[\d*\]", r"List[\1]", kind.replace("SymInt", "int"))
         raise RuntimeError(
             f"{self.space}::{self.name}() Expected a value of type '{shown}' for argument "
             f"'{argument.name}' but instead found type '{_kind_name(value)}'.\nPosition: {k}\n"
@@ -206,6 +224,8 @@ class Entry:
     # -- which function --------------------------------------------------------------------------
     def _above(self, tensors):
         """A kernel that takes the place of all below: gradients as a program writes them."""
+        if getattr(_inside, "below", 0):
+            return None
         keys = {"Autograd" + key for key in self._backends(tensors)} | {"Autograd"}
         return next((self.kernels[key] for key in keys if key in self.kernels), None)
 
@@ -258,6 +278,11 @@ class Entry:
         for key in ("default", *_FOR_ALL):
             if key in self.kernels:
                 return self.kernels[key], False
+        if backends[0] == "Meta":
+            raise NotImplementedError(
+                f"{self.label}: attempted to run this operator with Meta tensors, but there was no "
+                "fake impl or Meta kernel registered; register_fake adds one."
+            )
         raise NotImplementedError(
             f"Could not run '{self.label}' with arguments from the '{backends[0]}' backend. "
             f"It has kernels for {sorted(self.kernels) or 'none'}."
@@ -399,11 +424,30 @@ def _published(entry):
     overloads = ENTRIES.setdefault(whole, {})
     overloads[entry.schema.overload_name or "default"] = entry
     packet = OpOverloadPacket(
-        entry.space, entry.name, lambda overload="": overloads[overload or "default"],
+        entry.space, entry.name, functools.partial(_overload, overloads),
         {name: e.schema for name, e in overloads.items()},
     )  # fmt: skip
     namespace(entry.space).__dict__[entry.name] = packet
     return getattr(packet, entry.schema.overload_name or "default")
+
+
+def _overload(overloads, name=""):
+    """An overload by its name; without one, the first that takes the arguments."""
+    if name or len(overloads) == 1:
+        return overloads[name] if name else next(iter(overloads.values()))
+
+    def call(*args, **kwargs):
+        refused = None
+        for entry in overloads.values():
+            try:
+                entry.bound(args, kwargs)
+            except RuntimeError as error:
+                refused = refused or error
+            else:
+                return entry(*args, **kwargs)
+        raise refused
+
+    return call
 
 
 def withdraw(entry: Entry) -> None:
@@ -442,7 +486,7 @@ def entry_of(op: Any) -> Entry | None:
 
 def add_kernel(entry: Entry, key: str, function: Callable) -> None:
     """Give an op a function for a device, or for all."""
-    _check_key(key)
+    check_key(key)
     entry.kernels[key] = function
 
 

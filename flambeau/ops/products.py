@@ -435,6 +435,31 @@ def contract(a, b, left, right):
     return x.mm(y).reshape(rows + columns)
 
 
+@composite(variants="function")
+def _int_mm(input, mat2):
+    """Product of two matrices of bytes, in int32."""
+    for name, t in (("self", input), ("mat2", mat2)):
+        if t.ndim != 2:
+            raise RuntimeError(
+                f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {t.ndim}"
+            )
+    if input.shape[1] != mat2.shape[0]:
+        raise RuntimeError(
+            "int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got "
+            f"{input.shape[1]} and {mat2.shape[0]}"
+        )
+    if input.dtype not in (d.int8, d.uint8):
+        raise RuntimeError(
+            "int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got "
+            f"{input.dtype.cpp_name}"
+        )
+    if mat2.dtype is not d.int8:
+        raise RuntimeError(
+            f"int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got {mat2.dtype.cpp_name}"
+        )
+    return input.to(d.int32).mm(mat2.to(d.int32))
+
+
 @composite(variants="function out")
 def chain_matmul(*matrices, out=None):
     """Product of several matrices, in the cheapest order."""

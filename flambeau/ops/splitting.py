@@ -142,11 +142,11 @@ def unsafe_split_with_sizes(input, split_sizes: IntList, dim: int = 0):
 
 
 @composite(variants="function method")
-def split(input, split_size_or_sections: Ints, dim: int = 0):
+def split(tensor, split_size_or_sections: Ints, dim: int = 0):
     """Pieces along dim, of one size or of the given sizes."""
     if isinstance(split_size_or_sections, (tuple, list)):
-        return split_with_sizes(input, tuple(split_size_or_sections), dim)
-    return _split(input, split_size_or_sections, dim)
+        return split_with_sizes(tensor, tuple(split_size_or_sections), dim)
+    return _split(tensor, split_size_or_sections, dim)
 
 
 def _chunked(layout, chunks, dim):

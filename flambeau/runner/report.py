@@ -25,7 +25,7 @@ class Watched(types.ModuleType):
 
     def __getattr__(self, name):
         if not name.startswith("__"):
-            note(f"{torch_name(self.__name__)}.{name}")
+            note(f"{aliases.torch_name(self.__name__)}.{name}")
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
 
 
@@ -42,25 +42,14 @@ def start() -> None:
 def watch_modules():
     """Every module of ours that is loaded so far; others when the program imports them."""
     for name, module in list(sys.modules.items()):
-        if is_public(name) and type(module) is types.ModuleType:
+        if aliases.is_public(name) and type(module) is types.ModuleType:
             module.__class__ = Watched
-    finder = next(f for f in sys.meta_path if isinstance(f, aliases.Finder))
-    finder.loaded = watch
+    aliases.Loader.told = staticmethod(watch)
 
 
 def watch(module):
     if type(module) is types.ModuleType:
         module.__class__ = Watched
-
-
-# packages whose names no program asks for
-_INNER = ("codegen", "runtime", "eager", "interposing", "aten", "ops", "runner")
-
-
-def is_public(name):
-    first, _, rest = name.partition(".")
-    inner = rest.partition(".")[0]
-    return first == "flambeau" and inner not in _INNER
 
 
 def tensor_attribute(self, name):
@@ -76,14 +65,6 @@ def note(name):
     if file.startswith((HOME, "<frozen")):
         return
     ASKED.setdefault(name, Counter())[f"{os.path.relpath(file)}:{frame.f_lineno}"] += 1
-
-
-def torch_name(name):
-    """flambeau.vision.ops -> torchvision.ops"""
-    for alias, real in sorted(aliases.ALIASES.items(), key=lambda item: -len(item[1])):
-        if name == real or name.startswith(real + "."):
-            return alias + name[len(real) :]
-    return name
 
 
 # -- names in the sources --------------------------------------------------------------------------

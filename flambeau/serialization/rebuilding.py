@@ -337,6 +337,9 @@ def spoken_name(obj, name=None):
         return found
     name = name or getattr(obj, "__qualname__", None) or getattr(obj, "__name__", "")
     module = whichmodule(obj, name)
+    if module.partition(".")[0] in ("torch", "torchvision"):  # as classes say under the runner
+        module = getattr(sys.modules.get(module), "__name__", module)
+        module = "flambeau" if module == "torch" else module
     if module.partition(".")[0] != "flambeau" or not _resolves(module, name, obj):
         return None
     if module.startswith(_SCHEDULERS) and _resolves(_SCHEDULERS, name, obj):

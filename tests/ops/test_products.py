@@ -367,3 +367,20 @@ def test_what_does_not_fit_in_batches_is_refused():
             torch.matmul(*map(torch.ones, shapes))
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
         torch.matmul(torch.ones(2, 1, 2, 2), torch.ones(3, 2, 2, dtype=torch.float64))
+
+
+def test_products_of_bytes_are_int32():
+    a = torch.tensor([[-128, 127], [3, -4]], dtype=torch.int8)
+    assert torch._int_mm(a, a).dtype is torch.int32
+    assert torch._int_mm(a, a).tolist() == [[16765, -16764], [-396, 397]]
+    with pytest.raises(RuntimeError, match="Expected self dtype to be int8 or uint8 but got int"):
+        torch._int_mm(a.int(), a)
+    with pytest.raises(RuntimeError, match="Expected mat2 to be of dimension 2 but got 1"):
+        torch._int_mm(a, a[0])
+
+
+def test_split_has_pytorchs_names():
+    x = torch.arange(3)
+    assert [p.tolist() for p in torch.split(tensor=x, split_size_or_sections=2)] == [[0, 1], [2]]
+    assert [p.tolist() for p in x.split(split_size=[1, 2])] == [[0], [1, 2]]
+    assert len(torch.ops.aten.split(x, 2)) == 2

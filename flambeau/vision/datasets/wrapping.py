@@ -85,7 +85,8 @@ def _rule_for(dataset: Any, target_keys: Any) -> _Rule:
             "This wrapper is meant for subclasses of `torchvision.datasets.VisionDataset`, but got "
             f"a '{kind.__name__}' instead."
         )
-    names = [cls.__name__ for cls in kind.mro() if cls.__module__.startswith("flambeau.")]
+    homes = ("flambeau.", "torchvision.")
+    names = [cls.__name__ for cls in kind.mro() if cls.__module__.startswith(homes)]
     name = next((name for name in names if name in _RULES), None)
     if name is None:
         raise TypeError(

@@ -41,7 +41,8 @@ class Rounded:
     def to_float(self) -> Any:
         """The float layer again."""
         mine: Any = self
-        kind: Any = next(k for k in type(self).__mro__ if k.__module__.startswith("flambeau.nn."))
+        homes = ("flambeau.nn.", "torch.nn.")
+        kind: Any = next(k for k in type(self).__mro__ if k.__module__.startswith(homes))
         facts = {name: getattr(self, name) for name in self._facts}
         found = kind(**facts | ({"bias": mine.bias is not None} if "bias" in facts else {}))
         for name, value in mine._parameters.items():

@@ -6,15 +6,10 @@ import warnings
 from flambeau import _dtype
 from flambeau._dtype import dtype as Dtype
 from flambeau.amp import autocast_mode, grad_scaler
+from flambeau.cuda.amp import common as common
+from flambeau.cuda.amp.common import amp_definitely_not_available
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
-
-
-def amp_definitely_not_available() -> bool:
-    """Is there no GPU?"""
-    from flambeau import cuda
-
-    return not cuda.is_available()
 
 
 def _warn(name):
