@@ -15,6 +15,7 @@ arguments and descriptions. Emulated, the same text is host code: a group of thr
 import contextlib
 import threading
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from flambeau.codegen.gpu.words import WORDS
@@ -132,7 +133,7 @@ class Kernel:
 
     def barrier(self):
         """All threads of the group wait for one another (on a GPU; phases see to it elsewhere)."""
-        self.fn.call("llvm.nvvm.barrier0", "void")  # the name that every LLVM since 15 reads
+        self.fn.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", self.fn.value(0, I32))
 
     def shared(self, type, count):
         """Memory that the threads of a group share."""
@@ -590,6 +591,11 @@ _lock = threading.Lock()
 def _machine(architecture):
     found = _machines.get(architecture)
     if found is None:
+        if llvm.llvm_version_info < (22,):
+            raise ImportError(
+                f"GPUs want llvmlite 0.48 or newer, this is {llvmlite.__version__}: "
+                'pip install "flambeau[cuda]"'
+            )
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         target = llvm.Target.from_triple(TRIPLE)

@@ -71,6 +71,13 @@ def test_kernels_assemble(kernel, tmp_path):
     assemble(llvm_gpu.ptx(text.partition(llvm_gpu.SPLIT)[0], "sm_90"), "sm_90", tmp_path)
 
 
+def test_older_compilers_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr(llvm_gpu, "_machines", {})
+    monkeypatch.setattr(llvm_gpu.llvm, "llvm_version_info", (20, 1, 8))
+    with pytest.raises(ImportError, match=r"GPUs want llvmlite 0\.48 or newer"):
+        llvm_gpu.ptx("", "sm_90")
+
+
 ALL = """
 import sys
 from flambeau.codegen import dump
