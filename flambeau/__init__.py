@@ -253,10 +253,12 @@ def _namespace_of_ops(name):
         return found
     if name == "quantized_decomposed":
         _importlib.import_module("flambeau.ao.quantized_ops.decomposed")
-        return vars(_importlib.import_module("flambeau.ops"))[name]  # `_ops` may be the submodule
     if name in ("load_library", "loaded_libraries"):
         return getattr(_importlib.import_module("flambeau.library.compiled"), name)
-    if name.startswith("__") or _importlib.util.find_spec("flambeau.ops." + name) is not None:
+    if (
+        name.startswith("__")
+        or _importlib.import_module("importlib.util").find_spec("flambeau.ops." + name) is not None
+    ):
         raise AttributeError(f"module 'flambeau.ops' has no attribute '{name}'")
     return _importlib.import_module("flambeau._ops").namespace(name)
 

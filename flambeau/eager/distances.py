@@ -6,12 +6,14 @@ composite rows whose bodies run only where the call is recorded; here are their 
 
 from math import prod
 
+from flambeau import errors
 from flambeau._layout import dense_layout
 from flambeau.codegen.descriptions import Pairs
 from flambeau.eager.launching import launches, launches_kernel
 from flambeau.eager.planned import constant, launch, planned
 from flambeau.eager.rows import dense_like, has_work, share_of
 from flambeau.ops.distances import kind_of, slope, term, total
+from flambeau.ops.support import group_of
 
 WORK = 1 << 16  # coordinates of pairs that are worth a chunk
 
@@ -68,4 +70,6 @@ def self_distances(input, p):
 
 @launches_kernel("pdist_gradient")
 def _self_gradient(g, input, distance, p):
+    if group_of(input) == "half":
+        raise errors.not_implemented("pdist_backward", input.dtype)
     return _gradient(g, input, input, distance, kind_of(p), True, False, p)

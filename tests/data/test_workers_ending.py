@@ -26,6 +26,8 @@ def limited():
 def run(script, seconds=40, **settings):
     """(exit code, output, errors) of a program that may take so many seconds."""
     text = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + textwrap.dedent(script)
+    # shells start what they put in the background with SIGINT ignored, and children inherit that
+    text = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + text
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", text], cwd=ROOT, capture_output=True, text=True,
         timeout=seconds, **settings,
