@@ -435,9 +435,12 @@ def contract(a, b, left, right):
     return x.mm(y).reshape(rows + columns)
 
 
-@composite(variants="function")
-def _int_mm(input, mat2):
+@composite(variants="function out", bind=True)
+def _int_mm(input, mat2, out: OptionalTensor = None):
     """Product of two matrices of bytes, in int32."""
+    if not (input.ndim and mat2.ndim):
+        dim = 1 if input.ndim else 0
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     for name, t in (("self", input), ("mat2", mat2)):
         if t.ndim != 2:
             raise RuntimeError(
@@ -457,7 +460,19 @@ def _int_mm(input, mat2):
         raise RuntimeError(
             f"int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got {mat2.dtype.cpp_name}"
         )
-    return input.to(d.int32).mm(mat2.to(d.int32))
+    found = input.to(d.int32).mm(mat2.to(d.int32))
+    if out is None:
+        return found
+    if out.dtype is not d.int32:
+        raise RuntimeError(
+            f"int_mm_out_cpu: Expected result dtype to be of type kInt but got {out.dtype.cpp_name}"
+        )
+    for k, (size, given) in enumerate(zip(found.shape, out.shape)):
+        if size != given:
+            raise RuntimeError(
+                f"int_mm_out_cpu: Expected result.size({k}) to be {size} but got {given}"
+            )
+    return out.copy_(found)
 
 
 @composite(variants="function out")

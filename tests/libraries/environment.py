@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 FOLDER = HERE.parent.parent / ".libraries"
 TORCH = ("torch==2.13.0",)
 VISION = ("torchvision==0.28.0",)
-WITHOUT_DEPENDENCIES = ("timm", "diffusers", "facenet-pytorch", "python-doctr")
+WITHOUT_DEPENDENCIES = ("timm", "diffusers", "facenet-pytorch", "python-doctr", "qpth")
 
 
 def python(folder=FOLDER):
