@@ -1,0 +1,262 @@
+"""Runs PyTorch's own tests on flambeau, from outside: a plugin of pytest.
+
+Usage: PYTHONPATH=tools python -m pytest -p pytorch_tests --rootdir=TESTS TESTS/test_view_ops.py ...
+
+TESTS is the folder `test/` of a checkout of PyTorch 2.13, for which `torch==2.13.0` and
+`expecttest` must be installed: the tests are written with `torch.testing._internal`, which is read
+from there, with `torch` meaning flambeau. With FLAMBEAU_BESIDE=torch in the environment the same
+tests run on PyTorch itself.
+
+What else of PyTorch's inside the tests import is an `absent` class: a test that comes to call it is
+skipped, for it says nothing about flambeau. Tests that were looked at once and fail for a reason
+that stays are skipped with this reason: `pytorch_tests_left/NAME.json` has patterns of their names.
+"""
+
+import ast
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+WITH_PYTORCH = os.environ.get("FLAMBEAU_BESIDE") == "torch"
+HOME = Path(importlib.machinery.PathFinder.find_spec("torch").submodule_search_locations[0])
+# parts of PyTorch that are read from its own files: helpers of tests
+BORROWED = (
+    "torch.testing._internal",
+    "torch.testing._comparison",
+    "torch.testing._utils",
+    "torch.utils._import_utils",
+    "torch._vendor",
+)
+MISSING: list[str] = []  # names that files import and flambeau does not have
+# what tests set at the start, which has no meaning here
+SWITCHES = {
+    "torch.backends.disable_global_flags": lambda: None,
+    "torch._utils._is_privateuse1_backend_available": lambda: False,
+    "torch._inductor.utils.GPU_TYPES": ["cuda", "mps", "xpu", "mtia"],
+    "torch._logging.scribe.open_source_signpost": lambda **_: None,
+    "torch.utils._triton.has_triton": lambda: False,
+    "torch.backends.xnnpack.enabled": False,
+    "torch._dynamo.config.compiled_autograd": False,
+    "torch.backends.python_native.available_dsls": (),
+    "torch.cuda.jiterator._create_jit_fn": lambda *_, **__: None,
+    "torch.cuda.jiterator._create_multi_output_jit_fn": lambda *_, **__: None,
+    "torch.cpu._is_avx2_supported": lambda: True,
+    "torch._native.dsl_registry.dsl_registry": None,
+}
+# questions about PyTorch's build, and switches of its inside that tests turn
+ANSWERS = {
+    "has_lapack": True,
+    "has_spectral": True,
+    "has_openmp": True,
+    "has_mkl": False,
+    "has_mkldnn": False,
+    "_LinAlgError": "linalg.LinAlgError",
+    "_get_cpu_capability": lambda: "DEFAULT",
+    "_get_privateuse1_backend_name": lambda: "privateuseone",
+    "_get_graph_executor_optimize": lambda *_: True,
+    "_jit_set_num_profiled_runs": lambda *_: 1,
+    "_set_deterministic_algorithms": lambda *_, **__: None,
+    "_cuda_clearCublasWorkspaces": lambda: None,
+    "_len_torch_function_stack": lambda: 0,
+    "_get_torch_function_state": lambda: 0,
+    "_set_torch_function_state": lambda state: None,
+    "_jit_set_profiling_executor": lambda *_: True,
+}
+
+
+class _Nothing(type):
+    """Classes whose attributes are classes of the same kind."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"{cls._name}.{name}")
+
+    def __call__(cls, *args, **kwargs):
+        raise NotImplementedError(f"{cls._name} is PyTorch's own")
+
+    def __iter__(cls):
+        return iter(())
+
+    def __bool__(cls):
+        return False
+
+    def __or__(cls, other):
+        return other
+
+    __ror__ = __or__
+
+
+def absent(name):
+    """Stands where a part of PyTorch is not: nothing that is called, told or made."""
+    return _Nothing(name.rpartition(".")[2], (), {"_name": name})
+
+
+class AbsentModule(types.ModuleType):
+    """A module of PyTorch's that flambeau does not have."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"{self.__name__}.{name}")
+
+
+class Borrowed(importlib.machinery.SourceFileLoader):
+    """A file of PyTorch's; its database may name ops that are not there."""
+
+    def exec_module(self, module):
+        super().exec_module(module)
+        found = vars(module).get("_getattr_qual")
+        if found is None:
+            return
+
+        def or_absent(owner, name, default=None):
+            try:
+                return found(owner, name)
+            except AttributeError:
+                return default or absent(f"torch.{name}")
+
+        module._getattr_qual = or_absent
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Comes after the runner's: borrowed modules from PyTorch's files, others absent."""
+
+    def find_spec(self, name, path=None, target=None):
+        first, _, _ = name.partition(".")
+        if first not in ("torch", "torchgen", "caffe2") or name == "torch":
+            return None
+        if name.startswith(BORROWED):
+            place = HOME.joinpath(*name.split(".")[1:])
+            inside = [str(place)] if place.is_dir() else None
+            place = place / "__init__.py" if inside else place.with_suffix(".py")
+            if place.exists():
+                complete(place)
+                loader = Borrowed(name, str(place))
+                return importlib.util.spec_from_file_location(
+                    name, place, loader=loader, submodule_search_locations=inside
+                )
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return AbsentModule(spec.name)
+
+    def exec_module(self, module):
+        parent, _, name = module.__name__.rpartition(".")
+        if parent in sys.modules and name not in vars(sys.modules[parent]):
+            setattr(sys.modules[parent], name, module)
+
+
+def complete(path):
+    """Gives modules of ours the names that a file imports from them and that they do not have."""
+    for statement in ast.walk(ast.parse(Path(path).read_text())):
+        if not isinstance(statement, ast.ImportFrom) or statement.level:
+            continue
+        if not statement.module.startswith("torch") or statement.module.startswith(BORROWED):
+            continue
+        try:
+            module = importlib.import_module(statement.module)
+        except ImportError:
+            continue
+        for alias in statement.names:
+            if alias.name == "*" or hasattr(module, alias.name):
+                continue
+            full = f"{statement.module}.{alias.name}"
+            if is_module(full):
+                importlib.import_module(full)
+            else:
+                setattr(module, alias.name, absent(full))
+            MISSING.append(full)
+
+
+def pytest_collect_file(file_path, parent):
+    """Files of tests are treated alike."""
+    asked = (argument.partition("::")[0] for argument in parent.config.args)
+    if not WITH_PYTORCH and any(file_path.samefile(path) for path in asked):
+        complete(file_path)
+
+
+def pytest_collection_modifyitems(items):
+    """Tests that stay as they are, by their files and names."""
+    if WITH_PYTORCH:
+        return
+    for item in items:
+        name = item.nodeid.partition("::")[2].replace("::", ".")
+        for pattern, reason in left(item.path.stem).items():
+            if re.fullmatch(pattern, name):
+                item.add_marker(pytest.mark.skip(reason="left: " + reason))
+                break
+
+
+@functools.cache
+def left(file):
+    """{pattern: reason} for a file of tests."""
+    path = Path(__file__).parent / "pytorch_tests_left" / f"{file}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Who called what is PyTorch's own is skipped."""
+    made = yield
+    report = made.get_result()
+    if report.failed and call.excinfo is not None and "is PyTorch's own" in str(call.excinfo.value):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, f"inside: {call.excinfo.value}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Names that were imported and are not there."""
+    if MISSING:
+        terminalreporter.write_line("absent: " + " ".join(sorted(set(MISSING))))
+
+
+def is_module(name):
+    """Is it a file or a folder of PyTorch's?"""
+    place = HOME.joinpath(*name.split(".")[1:])
+    return place.is_dir() or place.with_suffix(".py").exists()
+
+
+def install():
+    """From here on `import torch` gives flambeau, with what tests ask for beside it."""
+    from flambeau.runner import aliases
+
+    aliases.alias()
+    first = next(i for i, f in enumerate(sys.meta_path) if isinstance(f, aliases.Finder))
+    sys.meta_path.insert(first + 1, Finder())
+    import torch
+
+    for name, value in SWITCHES.items():
+        module, _, name = name.rpartition(".")
+        setattr(importlib.import_module(module), name, value)
+
+    inside = sys.modules["torch._C"] = importlib.import_module("torch._C")
+    known = vars(inside).get("__getattr__")
+
+    def others(name):
+        if name in ANSWERS:
+            answer = ANSWERS[name]
+            return torch.linalg.LinAlgError if name == "_LinAlgError" else answer
+        if known is not None:
+            try:
+                return known(name)
+            except AttributeError:
+                pass
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"torch._C.{name}")
+
+    inside.__getattr__ = others
+
+
+if not WITH_PYTORCH:
+    install()
