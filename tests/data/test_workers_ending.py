@@ -23,14 +23,22 @@ def limited():
         yield
 
 
+def program(script):
+    """The text of a script, which finds the package and hears Control-C.
+
+    Shells start what they put in the background with SIGINT ignored, and children inherit that.
+    """
+    return (
+        f"import signal, sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n" + textwrap.dedent(script)
+    )
+
+
 def run(script, seconds=40, **settings):
     """(exit code, output, errors) of a program that may take so many seconds."""
-    text = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + textwrap.dedent(script)
-    # shells start what they put in the background with SIGINT ignored, and children inherit that
-    text = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + text
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text], cwd=ROOT, capture_output=True, text=True,
-        timeout=seconds, **settings,
+        [sys.executable, "-W", "error", "-c", program(script)], cwd=ROOT,
+        capture_output=True, text=True, timeout=seconds, **settings,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
@@ -94,10 +102,9 @@ def test_an_error_in_the_loop_is_all_that_is_printed():
 
 
 def start(script):
-    text = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + textwrap.dedent(script)
     return subprocess.Popen(
-        [sys.executable, "-c", text], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, start_new_session=True,
+        [sys.executable, "-c", program(script)], cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
 
