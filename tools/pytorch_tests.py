@@ -27,7 +27,12 @@ from pathlib import Path
 import pytest
 
 WITH_PYTORCH = os.environ.get("FLAMBEAU_BESIDE") == "torch"
-HOME = Path(importlib.machinery.PathFinder.find_spec("torch").submodule_search_locations[0])
+# where PyTorch lies: the first `torch` that is a folder (the runner's own is a file)
+HOME = next(
+    folder
+    for folder in (Path(entry or ".") / "torch" for entry in sys.path)
+    if (folder / "testing" / "_internal").is_dir()
+)
 # parts of PyTorch that are read from its own files: helpers of tests
 BORROWED = (
     "torch.testing._internal",
