@@ -72,6 +72,7 @@ ANSWERS = {
     "_set_deterministic_algorithms": lambda *_, **__: None,
     "_cuda_clearCublasWorkspaces": lambda: None,
     "_len_torch_function_stack": lambda: 0,
+    "_TorchFunctionState": types.SimpleNamespace(ENABLED=0),
     "_get_torch_function_state": lambda: 0,
     "_set_torch_function_state": lambda state: None,
     "_jit_set_profiling_executor": lambda *_: True,
