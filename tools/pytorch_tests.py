@@ -262,6 +262,9 @@ def install():
         return absent(f"torch._C.{name}")
 
     inside.__getattr__ = others
+    helpers = importlib.import_module("torch.testing._internal.common_utils")
+    dynamo = importlib.import_module("torch._dynamo.test_case")
+    dynamo.TestCase, dynamo.run_tests = helpers.TestCase, helpers.run_tests
 
 
 if not WITH_PYTORCH:
