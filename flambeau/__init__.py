@@ -216,6 +216,8 @@ _RANDOM = {
 def __getattr__(name):
     if name == "torch":  # PyTorch's package has itself under this name
         return _importlib.import_module("flambeau")
+    if name == "__all__":  # what `import *` takes
+        return _starred()
     if name in _SUBPACKAGES:
         return _importlib.import_module("flambeau." + name)
     if name in _RANDOM:
@@ -265,6 +267,16 @@ def _namespace_of_ops(name):
 
 # torch.ops.aten; the table of ops itself knows no tensors
 _ops.__getattr__ = _namespace_of_ops  # type: ignore[method-assign]
+
+
+def _starred():
+    """The public names without modules and without ops that have a namespace of their own."""
+    return [
+        name
+        for name in __dir__()
+        if not name.startswith(("_", "fft_", "special_"))
+        and not isinstance(globals().get(name), type(_importlib))
+    ]
 
 
 def __dir__():

@@ -42,13 +42,26 @@ BORROWED = (
     "torch._vendor",
 )
 MISSING: list[str] = []  # names that files import and flambeau does not have
+# names that tests of older releases import from the helpers, and what they mean
+OLDER = {
+    "torch.testing._internal.common_methods_invocations": {
+        "binary_ufuncs_and_refs": "binary_ufuncs",
+    },
+    "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": "reduced_f32_on_and_off"},
+    "torch.testing._internal.triton_utils": {"requires_cuda": "requires_cuda_and_triton"},
+}
 # what tests set at the start, which has no meaning here
 SWITCHES = {
     "torch.backends.disable_global_flags": lambda: None,
     "torch._utils._is_privateuse1_backend_available": lambda: False,
-    "torch._inductor.utils.GPU_TYPES": ["cuda", "mps", "xpu", "mtia"],
+    "torch._inductor.utils.get_gpu_type": lambda: "cuda",
+    "torch._inductor.codecache.CppCodeCache.load": lambda _: None,
+    "torch._inductor.utils.GPU_TYPES": ["cuda"],
     "torch._logging.scribe.open_source_signpost": lambda **_: None,
     "torch.utils._triton.has_triton": lambda: False,
+    "torch.utils._pallas.has_pallas_package": lambda: False,
+    "torch.utils._pallas.has_tpu_pallas": lambda: False,
+    "torch.utils._helion.has_helion": lambda: False,
     "torch.backends.xnnpack.enabled": False,
     "torch._dynamo.config.compiled_autograd": False,
     "torch.backends.python_native.available_dsls": (),
@@ -121,6 +134,8 @@ class Borrowed(importlib.machinery.SourceFileLoader):
 
     def exec_module(self, module):
         super().exec_module(module)
+        for name, meant in OLDER.get(module.__name__, {}).items():
+            setattr(module, name, getattr(module, meant))
         found = vars(module).get("_getattr_qual")
         if found is None:
             return
@@ -139,7 +154,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name, path=None, target=None):
         first, _, _ = name.partition(".")
-        if first not in ("torch", "torchgen", "caffe2") or name == "torch":
+        if first not in ("torch", "torchgen", "caffe2", "functorch") or name == "torch":
             return None
         if name.startswith(BORROWED):
             place = HOME.joinpath(*name.split(".")[1:])

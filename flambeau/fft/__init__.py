@@ -59,6 +59,8 @@ def _scaled(numbers, span, out, options):
 
 
 def __getattr__(name):
+    if name == "__all__":  # what `import *` takes
+        return __dir__()
     if "fft_" + name not in _TABLE:
         raise AttributeError(f"module 'flambeau.fft' has no attribute '{name}'")
     value = globals()[name] = _function("fft_" + name)

@@ -20,6 +20,8 @@ _SHARED = {
 
 
 def __getattr__(name):
+    if name == "__all__":  # what `import *` takes
+        return __dir__()
     row = _SHARED.get(name, "special_" + name)
     if row not in _TABLE:
         raise AttributeError(f"module 'flambeau.special' has no attribute '{name}'")
