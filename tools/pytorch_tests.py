@@ -13,6 +13,7 @@ that stays are skipped with this reason: `pytorch_tests_left/NAME.json` has patt
 """
 
 import ast
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -69,6 +70,7 @@ SWITCHES = {
     "torch.cuda.jiterator._create_multi_output_jit_fn": lambda *_, **__: None,
     "torch.cpu._is_avx2_supported": lambda: True,
     "torch._native.dsl_registry.dsl_registry": None,
+    "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
 }
 # questions about PyTorch's build, and switches of its inside that tests turn
 ANSWERS = {
@@ -89,6 +91,7 @@ ANSWERS = {
     "_get_torch_function_state": lambda: 0,
     "_set_torch_function_state": lambda state: None,
     "_jit_set_profiling_executor": lambda *_: True,
+    "_DisableFuncTorch": contextlib.nullcontext,
 }
 
 
@@ -277,6 +280,7 @@ def install():
         return absent(f"torch._C.{name}")
 
     inside.__getattr__ = others
+    importlib.import_module("torch.testing._utils")
     helpers = importlib.import_module("torch.testing._internal.common_utils")
     dynamo = importlib.import_module("torch._dynamo.test_case")
     dynamo.TestCase, dynamo.run_tests = helpers.TestCase, helpers.run_tests
