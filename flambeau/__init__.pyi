@@ -532,9 +532,16 @@ def initial_seed() -> _int: ...
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor: ...
 int: dtype
+int1: dtype
 int16: dtype
+int2: dtype
+int3: dtype
 int32: dtype
+int4: dtype
+int5: dtype
+int6: dtype
 int64: dtype
+int7: dtype
 int8: dtype
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def is_anomaly_check_nan_enabled(*args: Any, **kwargs: Any) -> Tensor: ...
@@ -1042,9 +1049,16 @@ def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: dtype | None 
 def true_divide(input: Tensor, other: _Number | Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def typename(obj: Any, /) -> str: ...
+uint1: dtype
 uint16: dtype
+uint2: dtype
+uint3: dtype
 uint32: dtype
+uint4: dtype
+uint5: dtype
+uint6: dtype
 uint64: dtype
+uint7: dtype
 uint8: dtype
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...
 def unbind_copy(input: Tensor, dim: _int = 0, *, out: Sequence[Tensor] | None = None) -> Any: ...

@@ -115,9 +115,9 @@ class NamedOnly(dtype):
         raise NotImplementedError(f"Tensors of dtype {self} are not implemented in flambeau")
 
 
-def _without_kernels(name, scalar_name):
+def _without_kernels(name, scalar_name, category, is_signed=True):
     self = object.__new__(NamedOnly)
-    self.name, self.itemsize, self.category, self.is_signed = name, 1, FLOATING, True
+    self.name, self.itemsize, self.category, self.is_signed = name, 1, category, is_signed
     self.scalar_name, self.cpp_name, self.numpy_name = scalar_name, f"c10::{scalar_name}", "uint8"
     self.rank = len(ALL)
     return self
@@ -169,8 +169,17 @@ FLOAT8 = {
 BY_CODE |= {d.code: d for d in FLOAT8.values()}
 WITHOUT_KERNELS = {
     **FLOAT8,
-    "float4_e2m1fn_x2": _without_kernels("float4_e2m1fn_x2", "Float4_e2m1fn_x2"),
+    "float4_e2m1fn_x2": _without_kernels("float4_e2m1fn_x2", "Float4_e2m1fn_x2", FLOATING),
 }
+# integers of less than a byte, which libraries pack themselves; each takes a byte
+SMALL_INTEGERS = {
+    f"{kind.lower()}{bits}": _without_kernels(
+        f"{kind.lower()}{bits}", f"{kind}{bits}", INTEGER, kind == "Int"
+    )
+    for kind in ("UInt", "Int")
+    for bits in range(1, 8)
+}
+WITHOUT_KERNELS |= SMALL_INTEGERS
 # quantized dtype -> that of its integers; the last two hold several to a byte
 QUANTIZED = {
     _quantized("qint8", "QInt8", int8): int8,
@@ -193,7 +202,7 @@ ALIASES = {
     "chalf": complex32,
 }
 
-_WIDE_UNSIGNED = {uint16, uint32, uint64}
+_NOT_PROMOTED = {uint16, uint32, uint64, *SMALL_INTEGERS.values()}
 
 
 def _promote(a, b):
@@ -204,7 +213,7 @@ def _promote(a, b):
             "Promotion for Float8 Types is not supported, attempted to promote "
             f"{a.scalar_name} and {b.scalar_name}"
         )
-    if _WIDE_UNSIGNED & {a, b} and FLOATING not in (a.category, b.category):
+    if _NOT_PROMOTED & {a, b} and FLOATING not in (a.category, b.category):
         raise RuntimeError(
             "Promotion for uint16, uint32, uint64 types is not supported, "
             f"attempted to promote {a.scalar_name} and {b.scalar_name}"
@@ -386,7 +395,7 @@ class iinfo:
         _check_dtypes("iinfo", ("type",), (type,))
         if type is bool_:
             raise TypeError("torch.bool is not supported by torch.iinfo")
-        if type.category != INTEGER:
+        if type.category != INTEGER or type.name in SMALL_INTEGERS:
             raise TypeError(
                 f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'"
             )

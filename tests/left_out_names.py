@@ -18,7 +18,7 @@ LEFT_OUT = {
     "torch: AVG|SUM|AggregationType": "counters of torch.monitor",
     "torch: DispatchKey|Tag": DISPATCHER,
     "torch: ScriptClass|import_ir_.*|merge_type_.*|parse_.*|unify_type_list": TORCHSCRIPT,
-    "torch: bit|bits.*|int[1-7]|uint[1-7]": "dtypes without kernels",
+    "torch: bit|bits.*": "dtypes without kernels",
     "torch: quantized_.*": OLD_QUANTIZATION,
     "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy|split_copy":
         "copies of views that only PyTorch's own compiler asks for",
@@ -49,7 +49,6 @@ LEFT_OUT = {
     "torch.cuda.tunable": GPU_TOOLS,
     "torch.distributed: BuiltinCommHookType|GroupName|breakpoint|record_comm|shrink_group":
         "hooks of PyTorch's C++ reducer and tools around NCCL",
-    "torch.distributed.autograd": RPC,
     "torch.distributed.checkpoint: .*HuggingFace.*|load_sharded_.*": "a format of another library",
     "torch.distributed.checkpoint.state_dict: .*Type|FQNS_T": "names of type annotations",
     "torch.distributed.optim": RPC,

@@ -37,6 +37,58 @@ def test_packed_floats_make_no_tensors(use):
         use(flambeau.float4_e2m1fn_x2)
 
 
+SMALL = [f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8)]
+OF_SMALL = [
+    "d.itemsize, d.is_signed, d.is_floating_point, d.is_complex",
+    "torch.iinfo(d)",
+    "torch.finfo(d)",
+    "torch.empty(3, dtype=d).shape",
+    "torch.ones(2, dtype=torch.uint8).view(d).view(torch.uint8).tolist()",
+    "torch.empty(2, 3, dtype=d).t()[1:].stride()",
+    "repr(torch.empty(3, dtype=d))",
+    "torch.promote_types(d, torch.uint8)",
+    "torch.promote_types(d, torch.float32)",
+    "torch.empty(3, dtype=d).element_size()",
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("case", OF_SMALL)
+@pytest.mark.parametrize("name", ["int1", "uint4"])
+def test_integers_of_less_than_a_byte_as_in_torch(name, case):
+    torch = pytest.importorskip("torch")
+
+    def told(module):
+        try:
+            return repr(eval(case, {"torch": module, "d": getattr(module, name)}))
+        except Exception as error:
+            return type(error), str(error).partition(" (Could")[0]
+
+    if "info" in case:  # PyTorch names itself in the place of the dtype
+        assert told(flambeau)[0] is told(torch)[0] is TypeError
+    elif name == "int1" and "promote" in case:  # an internal assertion of PyTorch's
+        assert told(torch)[0] is RuntimeError
+    else:
+        assert told(flambeau) == told(torch)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_integers_of_less_than_a_byte_are_names(name):
+    found = getattr(flambeau, name)
+    assert (found.itemsize, found.is_signed) == (1, name.startswith("int"))
+    assert not found.is_floating_point and not found.is_complex
+    assert pickle.loads(pickle.dumps(found)) is found
+    bytes_ = flambeau.tensor([3, 200], dtype=flambeau.uint8)
+    assert bytes_.view(found).view(flambeau.uint8).tolist() == [3, 200]
+    with pytest.raises(TypeError, match="requires an integer input type"):
+        flambeau.iinfo(found)
+    with pytest.raises(RuntimeError, match="Promotion for uint16, uint32, uint64 types is not"):
+        flambeau.promote_types(found, flambeau.int32)
+    for use in (lambda t: t + 1, lambda t: t.tolist(), lambda t: t.clone(), lambda t: t.int()):
+        with pytest.raises(NotImplementedError, match="not implemented"):
+            use(bytes_.view(found))
+
+
 def test_small_floats_are_found_again():
     assert pickle.loads(pickle.dumps(flambeau.float8_e5m2)) is flambeau.float8_e5m2
     with pytest.raises(TypeError, match="couldn't find storage object Float8_e5m2Storage"):
@@ -241,6 +293,18 @@ def test_libraries_refuse(call, kind, says):
         call()
 
 
+def test_ops_that_may_call_triton_are_ops(cube):
+    @library.triton_op("tests::twice", mutates_args=())
+    def twice(x: flambeau.Tensor) -> flambeau.Tensor:
+        return x * 2
+
+    assert repr(twice) == "<CustomOpDef(tests::twice)>"
+    assert flambeau.ops.tests.twice(flambeau.ones(2)).tolist() == [2, 2]
+    assert flambeau.vmap(twice)(flambeau.ones(2, 1)).tolist() == [[2], [2]]
+    with pytest.raises(NotImplementedError, match="wrap_triton is not implemented"):
+        library.wrap_triton(cube)
+
+
 # -- what cannot be made ---------------------------------------------------------------------------
 
 
@@ -273,6 +337,23 @@ def test_scans_of_trees_have_gradients():
     assert b.grad.tolist() == [12, 4, 1] and a.grad.tolist() == [0, 4, 4]
     with pytest.raises(ValueError, match="Combine_mode must either"):
         scan(lambda s, t: s, a, 0, combine_mode="other")
+
+
+def test_gradients_through_remote_calls_are_refused():
+    from flambeau.distributed import autograd
+
+    assert not autograd.is_available()
+    refused = pytest.raises(NotImplementedError, match=r"distributed\.autograd is not implemented")
+    with refused, autograd.context():
+        pass
+    with pytest.raises(NotImplementedError, match="no remote calls"):
+        autograd.backward(1, [flambeau.ones(1)])
+
+
+def test_what_waits_for_a_gpu_is_called_where_there_is_one():
+    called = []
+    flambeau.cuda._lazy_call(lambda: called.append(1), seed=True)
+    assert called == [1] * flambeau.cuda.is_available()
 
 
 # -- odds and ends ---------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ def _pair(a, b, in_a, in_b, order, gone):
     batch = [k for k in range(n) if k not in shared and order[k] in in_a and order[k] in in_b]
     left = [k for k in range(n) if k not in shared and order[k] in in_a and order[k] not in in_b]
     right = [k for k in range(n) if k not in (*shared, *batch, *left)]
+    if left and right and right[-1] < left[0]:  # the result's columns come before its rows
+        a, b, left, right = b, a, right, left
     sizes_a, sizes_b = list(a.shape), list(b.shape)
     count = math.prod(sizes_a[k] for k in batch)
     rows, columns = (math.prod(sizes_a[k] for k in left), math.prod(sizes_b[k] for k in right))

@@ -4,7 +4,7 @@ A reader is a builtin that takes an address (and a count, if it gives a list). A
 are one small piece of machine code, loaded when the first element is read.
 """
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau.eager.kernels import load_functions
 from flambeau.runtime.cpu import builtin
 from flambeau.runtime.stacks import alone
@@ -26,6 +26,8 @@ def list_reader(dtype):
     """The builtin that reads elements of a dtype (not a complex one) into a list."""
     if not LISTS:
         alone(_load, "list", LISTS, _dtype.ALL)
+    if isinstance(dtype, _dtype.NamedOnly):
+        raise errors.not_implemented("_local_scalar_dense_cpu", dtype)
     if dtype not in LISTS:
         alone(_load, "list", LISTS, _dtype.FLOAT8.values())
     return LISTS[dtype]

@@ -239,6 +239,12 @@ def init() -> None:
     _part()
 
 
+def _lazy_call(callable: Any, **kwargs: Any) -> None:
+    """Call something that needs a GPU: at once where there is one, never where there is none."""
+    if is_available():
+        callable()
+
+
 def ipc_collect() -> None:
     """Nothing is shared between processes."""
     _needed()

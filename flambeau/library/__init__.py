@@ -12,7 +12,7 @@ What an op is and how it is called is in registered.py, schemas of annotations i
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from flambeau.aten.overloads import OpOverload, OpOverloadPacket
 from flambeau.aten.schemas import schemas_of
@@ -43,6 +43,8 @@ __all__ = [
     "register_fake",
     "register_torch_dispatch",
     "register_vmap",
+    "triton_op",
+    "wrap_triton",
 ]
 
 _RESERVED = ("prim",)
@@ -174,6 +176,29 @@ def custom_op(
         return found
 
     return make if fn is None else make(fn)
+
+
+def triton_op(
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    schema: str | None = None,
+) -> Any:
+    """Make a function that may call kernels of Triton the op "space::name".
+
+    It is an op as of `custom_op`: what the function computes with tensors runs, kernels of Triton
+    are refused by `wrap_triton`.
+    """
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Callable, /) -> NoReturn:
+    """Refused: kernels of Triton need PyTorch's own pointers and streams."""
+    raise NotImplementedError(
+        "torch.library.wrap_triton is not implemented: flambeau does not launch kernels of Triton"
+    )
 
 
 # -- in two steps ----------------------------------------------------------------------------------

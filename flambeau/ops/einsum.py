@@ -260,6 +260,9 @@ def _recipe(terms, order, kept, *shapes):
         (shared if left and right else rows if left else columns).append(place)
     if not both:
         return None
+    swapped = _come_first(columns, rows)
+    if swapped:
+        a, b, rows, columns = b, a, columns, rows
 
     def dims(places, own):
         return tuple(own[order[p]][0] for p in places if order[p] in own)
@@ -274,6 +277,7 @@ def _recipe(terms, order, kept, *shapes):
     )
     back = tuple(steps.index(p) for p in range(len(order)))
     return (
+        swapped,
         (dims(steps, a), (batch, m, k)),
         (dims(shared + both + columns + rows, b), (batch, k, n)),
         shape,
@@ -283,9 +287,16 @@ def _recipe(terms, order, kept, *shapes):
 
 
 def _follow(recipe, a, b):
-    (a_dims, a_shape), (b_dims, b_shape), shape, back, final = recipe
+    swapped, (a_dims, a_shape), (b_dims, b_shape), shape, back, final = recipe
+    if swapped:
+        a, b = b, a
     x, y = a.permute(a_dims).reshape(a_shape), b.permute(b_dims).reshape(b_shape)
     return x.bmm(y).view(shape).permute(back).view(final)
+
+
+def _come_first(columns, rows):
+    """Do all columns stand before all rows in the result? Then the operands change sides."""
+    return bool(rows and columns) and columns[-1] < rows[0]
 
 
 def _product(a, b, both):
@@ -295,6 +306,8 @@ def _product(a, b, both):
         if d not in both:
             left, right = a.shape[d] != 1, b.shape[d] != 1
             (shared if left and right else rows if left else columns).append(d)
+    if _come_first(columns, rows):
+        a, b, rows, columns = b, a, columns, rows
     batch, m, k, n = (
         math.prod(t.shape[d] for d in dims)
         for t, dims in ((a, shared), (a, rows), (a, both), (b, columns))

@@ -4,7 +4,7 @@ PyTorch has no kernel for some dtypes (`add` of uint16, `lt` of complex numbers)
 `dtypes=refuses("add_stub", "wide")`. The group of a dtype is one of bool, int, wide (uint16,
 uint32, uint64), half, float, complex, chalf (complex32) and float8; the dtype that counts is the
 one the op would compute in. The last two have few kernels: a row that says refuses() at all refuses
-them, but for those listed here.
+them, but for those listed here. All refuse the dtypes that only have a name.
 """
 
 from flambeau import _dtype as d
@@ -36,7 +36,7 @@ def refuses(name, groups, **instead):
 
     def check(op, operands):
         compute = op.rule(weighted(operands))[0]
-        group = GROUPS[compute]
+        group = GROUPS.get(compute, "named")
         told = instead.get("complex" if group == "chalf" else group)
         if told is not None:
             kind, text = told
@@ -49,7 +49,7 @@ def refuses(name, groups, **instead):
 
 def is_refused(op, group, refused):
     """Is there no kernel of an op for a group, which refuses some?"""
-    return group in refused or op.name not in HAS.get(group, (op.name,))
+    return group in refused or group == "named" or op.name not in HAS.get(group, (op.name,))
 
 
 def refuse_complex32(name, t):
@@ -60,7 +60,8 @@ def refuse_complex32(name, t):
 
 def group_of(operand):
     """The group of a layout, or of a Python number type."""
-    return GROUPS[d.scalar_dtype(operand) if isinstance(operand, type) else operand.dtype]
+    found = d.scalar_dtype(operand) if isinstance(operand, type) else operand.dtype
+    return GROUPS.get(found, "named")
 
 
 def dtype_of(operand):

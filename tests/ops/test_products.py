@@ -140,6 +140,25 @@ def test_einsum(rng):
     assert torch.equal(torch.einsum(x, [0, 1], y, [1, 2], [2, 0]), torch.einsum("ij,jk->ki", x, y))
 
 
+STRIDES = [  # PyTorch's
+    ("ij,jk->ik", (5, 1), (3, 4), (4, 5)), ("ij,jk->ki", (3, 1), (3, 4), (4, 5)),
+    ("ij,jk->ki", (1, 5), (1, 4), (4, 5)), ("bij,bkj->kbi", (3, 15, 1), (2, 3, 4), (2, 5, 4)),
+    ("ijk,bi->bjk", (20, 5, 1), (3, 4, 5), (2, 3)), ("ijz,jk->kiz", (1, 5, 5), (3, 4, 1), (4, 5)),
+    ("ijz,jk->kzi", (3, 3, 1), (3, 4, 1), (4, 5)), ("ij,wjk->kiw", (2, 10, 1), (3, 4), (2, 4, 5)),
+    ("abcd,cdef->eafb", (4, 36, 1, 12), (5, 3, 4, 5), (4, 5, 3, 4)),
+    ("abcd,cdef->efab", (60, 15, 3, 1), (5, 3, 4, 5), (4, 5, 3, 4)),
+    ("bi,ijk,bk->bj", (4, 1), (2, 3), (3, 4, 5), (2, 5)),
+]  # fmt: skip
+
+
+def test_results_of_einsum_lie_in_memory_as_pytorchs(rng):
+    for equation, strides, *shapes in STRIDES:
+        arrays = [draw(rng, *s, dtype="float64") for s in shapes]
+        ours = torch.einsum(equation, *map(torch.from_numpy, arrays))
+        assert ours.stride() == strides, equation
+        assert np.allclose(ours.numpy(), np.einsum(equation, *arrays)), equation
+
+
 def test_other_products(rng):
     a, b = draw(rng, 2, 3, dtype="float64"), draw(rng, 3, 2, dtype="float64")
     x, y = torch.from_numpy(a), torch.from_numpy(b)
