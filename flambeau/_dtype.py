@@ -241,14 +241,28 @@ def _promote_integers(a, b):
 _promotions: dict = {}
 
 
-def _check_dtypes(function, names, values):
+_PYTHON = {float: float64, int: int64, bool: bool_, complex: complex128}
+
+
+def meant(value):
+    """The dtype that a value says: a dtype itself, or a type of Python's numbers; else None."""
+    if isinstance(value, dtype):
+        return value
+    # a type may be unhashable through its metaclass, but then it is no number type either
+    return _PYTHON.get(value) if type(value) is type else None
+
+
+def _dtypes(function, names, values):
+    """The dtypes that arguments mean, or PyTorch's complaint."""
+    found = [meant(value) for value in values]
     for position, (name, value) in enumerate(zip(names, values), 1):
-        if not isinstance(value, dtype):
+        if found[position - 1] is None:
             kind = type(value).__name__
             raise TypeError(
                 f"{function}(): argument '{name}' (position {position}) must be torch.dtype, "
                 f"not {kind}"
             )
+    return found
 
 
 def promote_types(type1, type2):
@@ -256,14 +270,14 @@ def promote_types(type1, type2):
     key = (type1, type2)
     found = _promotions.get(key)
     if found is None:
-        _check_dtypes("promote_types", ("type1", "type2"), key)
-        found = _promotions[key] = _promote(type1, type2)
+        found = _promote(*_dtypes("promote_types", ("type1", "type2"), key))
+        _promotions[key] = found
     return found
 
 
 def can_cast(from_, to):
     """May a result of dtype from_ be stored as dtype to?"""
-    _check_dtypes("can_cast", ("from_", "to"), (from_, to))
+    from_, to = _dtypes("can_cast", ("from_", "to"), (from_, to))
     return from_.category <= to.category
 
 
@@ -359,7 +373,7 @@ class finfo:
 
     def __init__(self, type=None):
         type = Defaults.dtype if type is None else type
-        _check_dtypes("finfo", ("type",), (type,))
+        (type,) = _dtypes("finfo", ("type",), (type,))
         if type.category < FLOATING:
             raise TypeError(
                 "torch.finfo() requires a floating point input type. "
@@ -392,7 +406,7 @@ class iinfo:
     """Limits of an integer dtype."""
 
     def __init__(self, type):
-        _check_dtypes("iinfo", ("type",), (type,))
+        (type,) = _dtypes("iinfo", ("type",), (type,))
         if type is bool_:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if type.category != INTEGER or type.name in SMALL_INTEGERS:

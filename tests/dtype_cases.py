@@ -102,6 +102,19 @@ NAMED = [
     "(torch.ones(1, dtype=torch.float16) + torch.ones((), dtype=torch.float64)).dtype",
     "(torch.ones(1, dtype=torch.bool) + True).dtype, (torch.ones(1, dtype=torch.bool) + 1).dtype",
     "torch.ones(1, dtype=torch.uint16) + torch.ones(1, dtype=torch.int16)",
+    # types of Python's numbers stand for dtypes everywhere
+    "torch.ones(2).to(dtype=float), torch.ones(2).to('cpu', dtype=bool), torch.ones(2).to(complex)",
+    "torch.ones(2).to_sparse().to(dtype=float).dtype",
+    "torch.ones(2).sum(dtype=float), torch.ones(2).cumsum(0, dtype=int)",
+    "torch.softmax(torch.zeros(2), 0, dtype=float), torch.ones(2).view(int)",
+    "torch.can_cast(float, int), torch.promote_types(float, int), torch.finfo(float).eps",
+    "torch.nn.Linear(2, 3).to(float).weight.dtype",
+    "torch.ones(2).type(bool)",
+    "torch.ones(2).to(dtype=3)",
+    "torch.ones(2).to(dtype=str)",
+    "torch.ones(2).to(str)",
+    "torch.ones(2).to(device=3.5)",
+    "torch.ones(2).to(memory_format=3)",
 ]
 
 SNIPPETS = [*PAIRS, *MIXED, *LIMITS, *NAMED]

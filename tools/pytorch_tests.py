@@ -262,6 +262,8 @@ def install():
     for name, value in SWITCHES.items():
         module, _, name = name.rpartition(".")
         setattr(importlib.import_module(module), name, value)
+    fakes = importlib.import_module("torch._subclasses")
+    fakes.CrossRefFakeMode = absent("torch._subclasses.CrossRefFakeMode")
 
     inside = sys.modules["torch._C"] = importlib.import_module("torch._C")
     known = vars(inside).get("__getattr__")

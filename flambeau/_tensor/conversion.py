@@ -4,6 +4,7 @@ import warnings
 
 from flambeau import _device, _dtype
 from flambeau._layout import Size, contiguous_strides, make_layout
+from flambeau._memory_format import memory_format as MemoryFormat
 from flambeau._tensor import Tensor, empty_tensor
 from flambeau._tensor.access import is_contiguous
 from flambeau._tensor.admission import reach
@@ -83,7 +84,7 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
         if wanted is here or (type(wanted) is str and wanted == "cpu" and here is _device.cpu):
             return self
     for arg in args:
-        if isinstance(arg, _dtype.dtype):
+        if _dtype.meant(arg) is not None:
             dtype = arg
         elif isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
@@ -91,21 +92,35 @@ def to(self, *args, dtype=None, device=None, non_blocking=False, copy=False, mem
             device = arg
         elif isinstance(arg, bool) or arg is None:
             continue
-        elif isinstance(arg, type) and arg in (float, int, bool, complex):
-            dtype = creation.dtype_of(arg)
         else:
-            raise TypeError(
-                "to() received an invalid combination of arguments - got "
-                f"({', '.join(type(a).__name__ for a in args)}), but expected one of:\n"
-                f" * (torch.device device = None, torch.dtype dtype = None, {_TO_OPTIONS}\n"
-                f" * (torch.dtype dtype, {_TO_OPTIONS}\n * (Tensor tensor, {_TO_OPTIONS}"
-            )
+            raise _no_target(args, {})
+    if dtype is not None:
+        found = _dtype.meant(dtype)
+        if found is None:
+            raise _no_target(args, {"dtype": dtype})
+        dtype = found
+    if memory_format is not None and not isinstance(memory_format, MemoryFormat):
+        raise _no_target(args, {"memory_format": memory_format})
+    if not (device is None or isinstance(device, (str, _device.device)) or type(device) is int):
+        raise _no_target(args, {"device": device})
     device = None if device is None else _device.resolve(device)
     if non_blocking and memory_format is None and dtype in (None, self._layout.dtype):
         found = _started_copy(self, device)
         if found is not None:
             return found
     return convert(self, dtype, device, copy, memory_format)
+
+
+def _no_target(args, kwargs):
+    """The complaint about arguments of `to` that are neither dtypes nor devices."""
+    got = ", ".join(type(a).__name__ for a in args)
+    if kwargs:
+        got += ", " * bool(args) + "".join(f"{n}={type(v).__name__}, " for n, v in kwargs.items())
+    return TypeError(
+        f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n"
+        f" * (torch.device device = None, torch.dtype dtype = None, {_TO_OPTIONS}\n"
+        f" * (torch.dtype dtype, {_TO_OPTIONS}\n * (Tensor tensor, {_TO_OPTIONS}"
+    )
 
 
 def _started_copy(self, device):
@@ -165,6 +180,8 @@ def type_(self, dtype=None, non_blocking=False, **kwargs):
         dtype = TYPE_NAMES[dtype]
     elif isinstance(dtype, type) and hasattr(dtype, "dtype"):
         dtype = dtype.dtype
+    if not isinstance(dtype, _dtype.dtype):
+        raise ValueError(f"invalid type: '{getattr(dtype, '__name__', dtype)}'")
     return convert(self, dtype)
 
 

@@ -9,6 +9,7 @@ otherwise.
 import operator
 
 from flambeau._dtype import dtype as DType
+from flambeau._dtype import meant
 from flambeau._memory_format import layout, memory_format
 from flambeau._tensor import Tensor
 from flambeau.errors import kind_name
@@ -25,7 +26,7 @@ NAMES = {
     "Tensors": "tuple of Tensors",
     "indices": "tuple of Tensors",
 }
-_CLASSES = {"dtype": DType, "memory_format": memory_format, "layout": layout}
+_CLASSES = {"memory_format": memory_format, "layout": layout}
 _LONG = range(-(1 << 63), 1 << 63)
 _LISTS = ("ints", "int list", "sizes", "ints or str")
 
@@ -66,6 +67,8 @@ def fits(word, value):
         return isinstance(value, bool)
     if word in ("Scalar", "float"):
         return _is_number(value) and (word == "Scalar" or not isinstance(value, complex))
+    if word == "dtype":
+        return meant(value) is not None
     if word in _CLASSES:
         return isinstance(value, _CLASSES[word])
     if word == "str":
@@ -91,6 +94,8 @@ def taken(function, name, word, value):
         )
     if word == "indices":
         return tuple(value)
+    if word == "dtype":
+        return meant(value)
     if word in ("Scalar", "float"):
         return number(value.item() if hasattr(value, "item") else value)
     return value

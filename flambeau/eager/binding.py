@@ -205,7 +205,7 @@ def _begins(op, p, value):
     """Is a lone argument the first of several, rather than all of them or something wrong?"""
     if p.kind == "tensors" and not op.options.get("lone_list"):
         return True
-    if isinstance(value, (tuple, list, DType)):
+    if isinstance(value, (tuple, list, DType, type)):
         return False
     return p.wants != "ints" or is_int(value)
 

@@ -15,13 +15,6 @@ from flambeau.eager.arguments import number as in_range
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
 
-_PYTHON = {
-    float: _dtype.float64,
-    int: _dtype.int64,
-    bool: _dtype.bool_,
-    complex: _dtype.complex128,
-}
-
 
 def size_from(size, name="empty", argument="size"):
     """zeros(2, 3), zeros((2, 3)), zeros(Size): the shape that was meant."""
@@ -99,14 +92,11 @@ def dtype_of(dtype, name="zeros"):
     """A dtype from what a caller gave: a dtype, a Python number type, or None for the default."""
     if dtype is None:
         return default_dtype()
-    if not isinstance(dtype, _dtype.dtype):
-        # a type may be unhashable through its metaclass, but then it is no number type either
-        named = _PYTHON.get(dtype) if isinstance(dtype, type) else None
-        if named is None:
-            kind = errors.kind_name(dtype)
-            raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {kind}")
-        return named
-    return dtype
+    found = _dtype.meant(dtype)
+    if found is None:
+        kind = errors.kind_name(dtype)
+        raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {kind}")
+    return found
 
 
 def device_of(device, name):

@@ -49,7 +49,7 @@ def _log_softmax(input, dim: int, half_to_float: bool):
 def _cast(input, dtype, name="softmax"):
     if dtype is None or dtype is input.dtype:
         return input
-    if not isinstance(dtype, d.dtype):
+    if d.meant(dtype) is None:
         raise TypeError(
             f"{name}(): argument 'dtype' must be torch.dtype, not {errors.kind_name(dtype)}"
         )

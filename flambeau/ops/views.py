@@ -82,8 +82,8 @@ def _shaped(layout, shape):
 
 
 def _view_otherwise(input, size):
-    if isinstance(size, d.dtype):
-        return public("_view_dtype")(input, size)
+    if d.meant(size) is not None:
+        return public("_view_dtype")(input, d.meant(size))
     raise RuntimeError(
         "view size is not compatible with input tensor's size and stride (at least one dimension "
         "spans across two contiguous subspaces). Use .reshape(...) instead."
@@ -99,7 +99,7 @@ def _view_otherwise(input, size):
 )
 def view(input, size: object = None):
     """The same memory in another shape, or read as another dtype."""
-    if isinstance(size, d.dtype):
+    if d.meant(size) is not None:
         return None
     try:
         size = ints("view", "size", size)

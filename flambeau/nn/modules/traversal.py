@@ -276,8 +276,8 @@ def _parse_to(*args, memory_format=None, **kwargs):
             blocking = value
         elif isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
-        elif isinstance(value, _dtype.dtype):
-            dtype = value
+        elif _dtype.meant(value) is not None:
+            dtype = _dtype.meant(value)
         elif isinstance(value, _memory_format):
             memory_format = value
         elif name in (None, "device") and isinstance(value, (str, int, _device.device)):
