@@ -7,23 +7,18 @@ from flambeau._layout import Size, make_layout
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.admission import admit
 from flambeau._tensor.attachment import method
-from flambeau.autograd.node import current_grad_fn
 from flambeau.interposing.overriding import notice_tensor
 from flambeau.runtime.cpu import address_of, place_of
 from flambeau.storage import new_storage
-
-_LEAVES_ONLY = (
-    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-    "the moment"
-)
 
 
 @method
 def __deepcopy__(self, memo):
     if not self.is_leaf:
         raise RuntimeError(
-            f"{_LEAVES_ONLY}.  If you were attempting to deepcopy a module, this may be because of "
-            "a torch.nn.utils.weight_norm usage, see "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     if id(self) in memo:
@@ -69,8 +64,6 @@ def rebuild(
 
 @method
 def __reduce_ex__(self, protocol):
-    if current_grad_fn(self) is not None and self._requires_grad:
-        raise RuntimeError(_LEAVES_ONLY)
     data, t = b"", self
     runtime = self._layout.device.runtime
     if runtime.computes and self._storage.nbytes:

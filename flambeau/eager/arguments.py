@@ -2,12 +2,13 @@
 
 Words for parameters: Tensor, Tensors, indices (tensors and None), int, ints (one or several),
 int list (several), sizes (as ints, some of them None), ints or str, bool, float, Scalar, str,
-dtype, memory_format, layout. A bool is no int here and an int no bool, though Python thinks
+dtype, device, memory_format, layout. A bool is no int here and an int no bool, though Python thinks
 otherwise.
 """
 
 import operator
 
+from flambeau._device import device as Device
 from flambeau._dtype import dtype as DType
 from flambeau._dtype import meant
 from flambeau._memory_format import layout, memory_format
@@ -21,12 +22,13 @@ NAMES = {
     "sizes": "tuple of ints",
     "ints or str": "tuple of ints",
     "dtype": "torch.dtype",
+    "device": "torch.device",
     "memory_format": "torch.memory_format",
     "layout": "torch.layout",
     "Tensors": "tuple of Tensors",
     "indices": "tuple of Tensors",
 }
-_CLASSES = {"memory_format": memory_format, "layout": layout}
+_CLASSES = {"device": (Device, str, int), "memory_format": memory_format, "layout": layout}
 _LONG = range(-(1 << 63), 1 << 63)
 _LISTS = ("ints", "int list", "sizes", "ints or str")
 
@@ -160,4 +162,5 @@ def wrong(function, name, position, word, value):
 def type_name(value):
     if type(value) is Tensor:
         return "Tensor"
-    return "torch.dtype" if isinstance(value, DType) else kind_name(value)
+    named = isinstance(value, (DType, Device, memory_format, layout))
+    return f"torch.{type(value).__name__}" if named else kind_name(value)

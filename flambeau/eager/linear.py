@@ -91,8 +91,8 @@ def _turned(a, b):
     if a.ndim == 2:
         (rows, m), n = a.shape, b.shape[1]
         return (m, n), m, n, rows, a.strides[::-1], b.strides, (), ()
-    count, steps = 1, [1, 1]
-    for t, layout in enumerate((a, b)):
+    count, steps = prod(a.shape[:-1]), [1, 1]
+    for t, layout in enumerate((a, b) if count else ()):
         sizes, strides = collapse(layout.shape[:-1], [layout.strides[:-1]])
         if len(sizes) > 1:
             return None

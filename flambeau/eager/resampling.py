@@ -9,7 +9,7 @@ import math
 
 from flambeau import _dtype
 from flambeau._device import cpu
-from flambeau._layout import dense_layout, make_layout, ordered_strides
+from flambeau._layout import dense_layout, make_layout, ordered_strides, suggests_channels_last
 from flambeau._natively import natively
 from flambeau._tensor import check_room
 from flambeau.codegen.descriptions_images import Resampling
@@ -62,25 +62,17 @@ READERS: dict = {}  # name -> function that says what is read, see by_tables
 # -- plans -----------------------------------------------------------------------------------------
 
 
-def _is_channels_last(layout):
-    sizes, strides = layout.sizes, layout.strides
-    order = CHANNELS_LAST.get(len(sizes))
-    if order is None or layout.is_contiguous or layout.numel == 0:
-        return False
-    if sizes[1] > 1 and strides[1] > 1:
-        return False
-    return all(n == 1 or a == b for n, a, b in zip(sizes, strides, ordered_strides(sizes, order)))
-
-
 def _layouts(layout, sizes, dims, last):
     """(layout of the input as it is read, its step from plane to plane, layout of the result).
 
     last: are channels last? Then planes are images, pixel by pixel.
     """
     if last:
-        strides = ordered_strides(sizes, CHANNELS_LAST[len(sizes)])
-        out = make_layout(sizes, strides, layout.dtype, layout.device)
-        return layout, layout.strides[0], out
+        source, out = [
+            make_layout(n, ordered_strides(n, CHANNELS_LAST[len(n)]), layout.dtype, layout.device)
+            for n in (layout.sizes, sizes)
+        ]
+        return source, source.strides[0], out
     out = dense_layout(sizes, layout.dtype, layout.device)
     step = rows.plane_step(layout.sizes, layout.strides, dims)
     if step < 0:
@@ -104,7 +96,9 @@ def _resample(layout, kind, output_size, align_corners, scales, input_size):
             f"got grad_output.size = {list(layout.shape)}"
         )
     # the gradients of bicubic, and of all antialiased modes, come back contiguous
-    last = _is_channels_last(layout) and not (backward and ("cubic" in kind or "smooth" in kind))
+    last = suggests_channels_last(layout) and not (
+        backward and ("cubic" in kind or "smooth" in kind)
+    )
     shape = given[:2] + (sizes if backward else output_size)
     source, step, out = _layouts(layout, shape, len(sizes), last)
     if not has_work(out):
@@ -133,7 +127,7 @@ def by_tables(layout, name, facts):
     shape of the result.
     """
     maps, shape = READERS[name](*facts)
-    last = _is_channels_last(layout)
+    last = suggests_channels_last(layout)
     source, step, out = _layouts(layout, shape, len(maps), last)
     if not has_work(out):
         return *idle(out), layout, None, None

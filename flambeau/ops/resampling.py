@@ -107,6 +107,8 @@ def interpolate(
         recompute_scale_factor: use the ratio of sizes, not the given factor, as the step.
         antialias: smooth when the output is smaller (bilinear, bicubic and lanczos).
     """
+    if type(size) is tuple and float in map(type, size):
+        size = list(size)  # which is looked at each time: 2.0 is found where 2 is remembered
     row, arguments = _resolve(
         input._layout, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     )

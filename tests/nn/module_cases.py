@@ -27,6 +27,22 @@ class Extra(nn.Module):
         return {"n": 3}
     def set_extra_state(self, state):
         self.got = state
+class Given(nn.Module):
+    def __init__(self, it):
+        super().__init__()
+        self.it = it
+    def get_extra_state(self):
+        return self.it
+    def set_extra_state(self, state):
+        self.it = state
+class Older(nn.Module):
+    def register_buffer(self, name, tensor):
+        super().register_buffer(name, tensor, True)
+class Taken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.it = 5
+        self.register_parameter("p", p(1))
 n = Net()
 log = []
 """
@@ -128,6 +144,11 @@ d = OrderedDict(scale=lib.ones(1)); m = Bare(); m.scale = nn.Parameter(x()); m.l
 e = Extra(); s = e.state_dict(); e.load_state_dict(s); list(s.items()), e.got
 Extra().load_state_dict({})
 Bare().load_state_dict({"_extra_state": 3})
+a = Given(Given(3)); b = Given("other"); b.load_state_dict(a.state_dict()), b.it.it, list(a.state_dict())
+o = Older(); o.it = nn.Buffer(x(1)); list(o.state_dict())
+o = Older(); o.it = nn.Buffer(x(1), persistent=False)
+Taken().it = nn.Buffer(x(1))
+Taken().p = nn.Buffer(x(1))
 Bare().get_extra_state()
 n.register_state_dict_pre_hook(lambda m, prefix, keep: log.append((prefix, keep))); n.state_dict(prefix="q."); log
 n.register_state_dict_post_hook(lambda m, d, prefix, local: log.append((len(d), prefix, local))); n.state_dict(); log
@@ -149,6 +170,18 @@ n.to(lib.float64).first.weight.dtype, n.to("cpu") is n
 n.to(x(2).double()).scale.dtype
 n.to(lib.int32)
 n.to("nothing")
+n.to("cpu", True)
+n.to(None, True)
+n.to(lib.float64, "cpu")
+n.to("cpu", x(2))
+n.to("cpu", copy=True)
+n.to(lib.float32, True, True)
+n.to(other=x(2))
+n.to(tensor=x(2).double()).scale.dtype
+n.to(float).scale.dtype, n.to(device="cpu", dtype=lib.half, non_blocking=True).scale.dtype
+n.to(lib.channels_last)
+q = n.scale; n._apply(lambda t: t.to_sparse()).scale.layout, n.scale is q
+type(pickle.loads(pickle.dumps(p(2) * 2))).__name__, pickle.loads(pickle.dumps(p(2) * 2)).requires_grad
 n.to(memory_format=lib.channels_last) is n
 q = n.scale; n.double(); q is n.scale, q.dtype
 n(x(2)).sum().backward(); n.double(); n.first.weight.grad.dtype

@@ -73,6 +73,12 @@ def test_half_types_round_once(rng, dtype):
     assert same.abs().max() <= exact.abs().max() * (2**-8 if dtype == "bfloat16" else 2**-11)
 
 
+def test_nothing_in_the_middle_gives_a_gradient_of_zeros():
+    w, b = torch.ones(4, 3, requires_grad=True), torch.ones(4, requires_grad=True)
+    F.linear(torch.ones(2, 0, 3), w, b).sum().backward()
+    assert w.grad.tolist() == [[0.0] * 3] * 4 and b.grad.tolist() == [0.0] * 4
+
+
 def test_linear_with_nothing_to_do():
     w, b = torch.ones(4, 3), torch.arange(4.0)
     assert F.linear(torch.ones(0, 3), w, b).shape == (0, 4)

@@ -140,6 +140,26 @@ def test_dtypes_and_strides(mode):
     assert F.interpolate(last, scale_factor=2, mode=mode).stride() == (5 * 18 * 42, 1, 42 * 5, 5)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("dtype", [flambeau.uint8, flambeau.float32])
+def test_channels_stay_last(mode, dtype):
+    whole = flambeau.arange(2 * 5 * 20 * 20).remainder(199).reshape(2, 5, 20, 20).to(dtype)
+    last = whole.contiguous(memory_format=flambeau.channels_last)
+    for part in (lambda t: t, lambda t: t[:, :, 2:-2, 3:], lambda t: t[:, :, ::2, ::2]):
+        out = F.interpolate(part(last), size=(9, 30), mode=mode)
+        assert out.is_contiguous(memory_format=flambeau.channels_last)
+        wanted = F.interpolate(part(whole).contiguous(), size=(9, 30), mode=mode)
+        assert wanted.is_contiguous() and flambeau.allclose(out.float(), wanted.float(), 1e-4)
+    assert F.interpolate(last[0][None], size=(9, 30), mode=mode).is_contiguous()
+
+
+def test_sizes_are_ints_also_after_equal_ones():
+    x = flambeau.ones(1, 1, 4, 4)
+    assert F.interpolate(x, (2, 2)).shape == (1, 1, 2, 2)
+    with pytest.raises(TypeError, match="expected size to be one of int or Tuple"):
+        F.interpolate(x, (2.0, 2.0))
+
+
 @pytest.mark.parametrize(("mode", "dims", "align", "antialias"), CASES)
 def test_gradients(mode, dims, align, antialias):
     options = {} if mode.startswith("nearest") else {"align_corners": align}

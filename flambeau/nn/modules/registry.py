@@ -4,6 +4,7 @@
 order. Everything else that is assigned is an ordinary attribute.
 """
 
+import inspect
 from collections import OrderedDict
 from typing import Any
 
@@ -305,8 +306,7 @@ class Registry:
                 "torch.Tensor or None expected)"
             )
         if isinstance(value, Buffer) and name not in buffers:
-            self._forget(name, self.__dict__, self._parameters, self._modules)
-            self.register_buffer(name, value, value.persistent)
+            self._register_buffer_as(name, value)
             return
         if isinstance(value, Buffer):
             if value.persistent:
@@ -314,6 +314,21 @@ class Registry:
             else:
                 self._non_persistent_buffers_set.add(name)
         buffers[name] = _hooked(buffer_hooks, self, name, value)
+
+    def _register_buffer_as(self, name, value):
+        """By register_buffer, which a subclass may have written without `persistent`."""
+        register = self.register_buffer
+        if type(self).register_buffer is Registry.register_buffer or (
+            "persistent" in inspect.signature(register).parameters
+        ):
+            register(name, value, value.persistent)
+            return
+        if not value.persistent:
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements "
+                "register_buffer() without the persistent argument is not allowed."
+            )
+        register(name, value)
 
     def __delattr__(self, name):
         for kept in (self._parameters, self._buffers, self._modules):

@@ -1,8 +1,9 @@
 """The state of a module: saving it by name, and loading it all or not at all.
 
 Loading first looks at everything and lists all problems; only if there are none is anything copied,
-so a failed load leaves the module as it was. Modules may override `_save_to_state_dict` and
-`_load_from_state_dict`; the copies of those that call the inherited ones wait as well.
+so a failed load leaves the module as it was, unless it has extra state. Modules may override
+`_save_to_state_dict` and `_load_from_state_dict`; the copies of those that call the inherited ones
+wait as well.
 """
 
 import warnings
@@ -243,11 +244,10 @@ class State:
         key = prefix + EXTRA_STATE
         if type(self).set_extra_state is not State.set_extra_state:
             if key in state_dict:
-                state = state_dict[key]
-                if _pending:
-                    _pending[-1].append((key, None, None, lambda: self.set_extra_state(state), []))
-                else:
-                    self.set_extra_state(state)
+                # at once, for it may bring modules and parameters which the state has as well
+                for waiting in _pending[-1:]:
+                    _run_copies(waiting)
+                self.set_extra_state(state_dict[key])
             elif strict:
                 missing_keys.append(key)
         elif strict and key in state_dict:
@@ -274,8 +274,7 @@ class State:
         if strict:
             problems[:0] = _key_problems(keys)
         if not problems:
-            for key, param, value, copy, _ in waiting:
-                _run_copy(key, param, value, copy, problems)
+            _run_copies(waiting)
         if problems:
             listed = "\n\t".join(problems)
             raise RuntimeError(
@@ -325,6 +324,12 @@ def _key_problems(keys):
         if names:
             listed = ", ".join(f'"{name}"' for name in names)
             yield f"{kind} key(s) in state_dict: {listed}. "
+
+
+def _run_copies(waiting):
+    for entry in waiting:
+        _run_copy(*entry)
+    waiting.clear()
 
 
 def _run_copy(key, param, value, copy, error_msgs):

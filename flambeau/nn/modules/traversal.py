@@ -6,11 +6,11 @@ from operator import methodcaller
 from typing import Any
 
 from flambeau import __future__ as future
-from flambeau import _device, _dtype
-from flambeau._memory_format import memory_format as _memory_format
+from flambeau import _device
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager import creation
+from flambeau.eager.signatures import Overloads
 from flambeau.nn.parameter import Parameter, forget_gradients, is_lazy
 from flambeau.utils.swapping import swap_tensors
 
@@ -23,19 +23,25 @@ def _buffers_of(module):
     return module._buffers.items()
 
 
-def _convert_anew(parameters, param, fn):
-    """Make another parameter of one, in its place or inside, if torch.__future__ says so."""
-    if not future.is_asked():
-        return False
-    new = Parameter(fn(param), param.requires_grad)
-    if param.grad is not None:
-        new.grad = fn(param.grad).requires_grad_(param.grad.requires_grad)
-    if future.get_swap_module_params_on_conversion():
-        swap_tensors(param, new)
-    else:
-        name = next(key for key, value in parameters.items() if value is param)
-        parameters[name] = new
-    return True
+def _convert(parameters, name, fn):
+    """A parameter and its gradient hold fn of what they held, or others take their places.
+
+    There are others where torch.__future__ says so, and where strided memory cannot hold it.
+    """
+    param = parameters[name]
+    grad, value = param.grad, fn(param)
+    if future.is_asked() or value.layout is not param.layout:
+        new = Parameter(value, param.requires_grad)
+        if grad is not None:
+            new.grad = fn(grad).requires_grad_(grad.requires_grad)
+        if future.get_swap_module_params_on_conversion():
+            swap_tensors(param, new)
+        else:
+            parameters[name] = new
+        return
+    param.data = value
+    if grad is not None:
+        param._grad = fn(grad).requires_grad_(grad.requires_grad)
 
 
 def _to_floats(name, doc):
@@ -180,11 +186,11 @@ class Traversal:
         for child in self.children() if recurse else ():
             child._apply(fn)
         with no_grad():
-            for param in self._parameters.values():
+            for name, param in self._parameters.items():
                 if is_lazy(param):
                     _convert_lazy(param, fn)
-                elif param is not None and not _convert_anew(self._parameters, param, fn):
-                    _convert(param, fn)
+                elif param is not None:
+                    _convert(self._parameters, name, fn)
         for name, buffer in self._buffers.items():
             if is_lazy(buffer):
                 _convert_lazy(buffer, fn)
@@ -253,14 +259,6 @@ def _check_new_dtype(dtype):
     )
 
 
-def _convert(param, fn):
-    """A parameter and its gradient hold fn of what they held."""
-    param.data = fn(param)
-    grad = param.grad
-    if grad is not None:
-        param._grad = fn(grad).requires_grad_(grad.requires_grad)
-
-
 def _convert_lazy(tensor, fn):
     """A tensor without a shape only takes on another dtype and device."""
     layout = tensor._layout
@@ -268,27 +266,23 @@ def _convert_lazy(tensor, fn):
     tensor._layout = fn(probe)._layout
 
 
-def _parse_to(*args, memory_format=None, **kwargs):
+_TO = Overloads(
+    "to",
+    [
+        f"{what}, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None"
+        for what in ("device? device=None, dtype? dtype=None", "dtype dtype", "Tensor tensor")
+    ],
+)
+
+
+def _parse_to(*args, **kwargs):
     """(device, dtype, non_blocking, memory_format) of a call of Module.to."""
-    device, dtype, blocking = None, None, False
-    for name, value in (*((None, a) for a in args), *kwargs.items()):
-        if name == "non_blocking" or (name is None and isinstance(value, bool)):
-            blocking = value
-        elif isinstance(value, Tensor):
-            device, dtype = value.device, value.dtype
-        elif _dtype.meant(value) is not None:
-            dtype = _dtype.meant(value)
-        elif isinstance(value, _memory_format):
-            memory_format = value
-        elif name in (None, "device") and isinstance(value, (str, int, _device.device)):
-            device = _device.resolve(value)
-        elif value is not None:
-            raise TypeError(
-                "to() received an invalid combination of arguments - got "
-                f"({', '.join(type(a).__name__ for a in args)}), but expected one of:\n"
-                " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = "
-                "False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-                " * (torch.dtype dtype, bool non_blocking = False, ...)\n"
-                " * (Tensor tensor, bool non_blocking = False, ...)"
-            )
-    return device, dtype, blocking, memory_format
+    which, given = _TO.choose(args, kwargs)
+    if given["copy"]:
+        raise RuntimeError(".to() does not accept copy argument")
+    device, dtype = given.get("device"), given.get("dtype")
+    if which == 2:
+        device, dtype = given["tensor"].device, given["tensor"].dtype
+    elif device is not None:
+        device = _device.resolve(device)
+    return device, dtype, given["non_blocking"], given["memory_format"]
