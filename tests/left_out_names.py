@@ -10,7 +10,6 @@ TORCHSCRIPT = "an object of TorchScript's C++ side; scripts are Python objects h
 RPC = "remote calls: the processes of a job only share collectives"
 OLD_QUANTIZATION = "an older or internal part of quantization, replaced by quantize_pt2e"
 SYMBOLS = "PyTorch's symbolic shapes are SymPy expressions; sizes are traced otherwise here"
-DATAPIPES = "datapipes, which PyTorch no longer develops"
 PACKAGE = "torch.package, which PyTorch no longer develops"
 DISPATCHER = "PyTorch's dispatcher, which has no counterpart: rows are called directly"
 
@@ -80,7 +79,6 @@ LEFT_OUT = {
     "torch.utils.benchmark: CallgrindStats|CopyIfCallgrind|FunctionCounts?": "they count "
         "instructions through valgrind and a C++ extension",
     "torch.utils.cpp_extension": CPP,
-    "torch.utils.data": DATAPIPES,
     "torch.utils.deterministic": "memory is never left as it was by a kernel",
     "torch.utils.hooks: BackwardHook": "how PyTorch's modules do it inside",
     "torch.utils.mobile_optimizer": "TorchScript on phones",

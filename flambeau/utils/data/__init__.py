@@ -26,10 +26,14 @@ __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DFIterDataPipe",
+    "DataChunk",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -39,20 +43,44 @@ __all__ = [
     "TensorDataset",
     "WeightedRandomSampler",
     "_DatasetKind",
+    "argument_validation",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
+    "guaranteed_datapipes_determinism",
+    "non_deterministic",
     "random_split",
+    "runtime_validation",
+    "runtime_validation_disabled",
 ]
 
 
+# Pipes load when somebody names one.
+_PIPES = frozenset(("DataChunk", "DFIterDataPipe", "IterDataPipe", "MapDataPipe"))
+_DECORATORS = frozenset(
+    (
+        "argument_validation",
+        "functional_datapipe",
+        "guaranteed_datapipes_determinism",
+        "non_deterministic",
+        "runtime_validation",
+        "runtime_validation_disabled",
+    )
+)
+
+
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _PIPES or name in _DECORATORS:
+        importlib.import_module("flambeau.utils.data.datapipes")
+        place = "datapipe" if name in _PIPES else "_decorator"
+        return getattr(importlib.import_module(f"flambeau.utils.data.datapipes.{place}"), name)
     if name == "get_worker_info":
         from .worker import get_worker_info
 
         return get_worker_info
-    if name == "_utils":
-        import importlib
-
-        return importlib.import_module("flambeau.utils.data._utils")
+    if name in ("_utils", "datapipes", "graph", "graph_settings"):
+        return importlib.import_module(f"flambeau.utils.data.{name}")
     raise AttributeError(f"module 'flambeau.utils.data' has no attribute '{name}'")

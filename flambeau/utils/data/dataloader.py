@@ -17,6 +17,7 @@ from .convert import default_convert
 from .dataset import Dataset, IterableDataset
 from .fetch import DatasetKind
 from .iteration import BaseIterator
+from .loader_pipes import is_iterable_pipe, is_pipe, prepared
 from .resuming import load_saved_state, saved_state
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from .single_process import SingleProcessIterator
@@ -59,7 +60,7 @@ class DataLoader(Generic[_T_co]):
     Args:
         dataset: what samples come from.
         batch_size: samples in a batch; None hands out samples as they are.
-        shuffle: a new random order in each epoch.
+        shuffle: a new random order in each epoch; of a pipe, whether its shufflers shuffle.
         sampler: an iterable of indices instead of `shuffle`.
         batch_sampler: an iterable of lists of indices, instead of `batch_size`, `shuffle`,
             `sampler` and `drop_last`.
@@ -121,6 +122,10 @@ class DataLoader(Generic[_T_co]):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if num_workers > 0 and prefetch_factor is None:
             prefetch_factor = 2
+        self._group: Any = None  # of the processes that share seeds
+        iterable_pipe = is_iterable_pipe(dataset)
+        if is_pipe(dataset):
+            dataset = prepared(dataset, shuffle)
         self.dataset, self.in_order = dataset, in_order
         self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
@@ -129,7 +134,8 @@ class DataLoader(Generic[_T_co]):
 
         if isinstance(dataset, IterableDataset):
             self._dataset_kind = DatasetKind.Iterable
-            _check_unordered(shuffle, sampler, batch_sampler)
+            _check_unordered(None if iterable_pipe else shuffle, sampler, batch_sampler)
+            shuffle = None if iterable_pipe else shuffle
         else:
             self._dataset_kind = DatasetKind.Map
             shuffle = bool(shuffle)
@@ -197,7 +203,7 @@ class DataLoader(Generic[_T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in another process starts epochs of its own.
-        return {**self.__dict__, "_progress": None, "_iterator": None}
+        return {**self.__dict__, "_progress": None, "_iterator": None, "_group": None}
 
     @property
     def _auto_collation(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .fetch import DatasetKind
+from .loader_pipes import is_iterable_pipe, shared_seed
 from .pinning import may_pin
 from .resuming import Progress
 from .sampler import fresh_seed
@@ -32,20 +33,28 @@ class BaseIterator:
         self._collate_fn = loader.collate_fn
         self._persistent_workers = loader.persistent_workers
         self._base_seed = 0
+        self._iterable_pipe = is_iterable_pipe(self._dataset)
+        self._shared_seed: int | None = None  # of the shufflers of a pipe
         self._begin(loader, draws_seed=True)
 
     def _begin(self, loader: Any, draws_seed: bool) -> None:
         """Start an epoch, or go on in the middle of one that the loader was told to resume."""
         progress = self._progress = Progress(loader)
         with progress.replaying():
+            if self._iterable_pipe:
+                self._shared_seed = shared_seed(loader)
             self._sampler_iter = self._indices()
             if progress.base_seed is not None:  # of the epoch that is resumed
                 self._base_seed = progress.base_seed
                 if progress.seed_drawn:
                     fresh_seed(loader.generator)
+                    if self._iterable_pipe and self._num_workers:
+                        shared_seed(loader)
             elif draws_seed:
                 self._base_seed = fresh_seed(loader.generator)
                 progress.seed_drawn = True
+                if self._iterable_pipe and self._num_workers:
+                    shared_seed(loader)  # PyTorch draws one that nobody uses
             if progress.resumed:
                 progress.catch_up(self._sampler_iter)
         progress.base_seed = self._base_seed

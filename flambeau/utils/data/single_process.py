@@ -11,6 +11,7 @@ from .fetch import DatasetKind, GatherFetcher, IterableFetcher, create_fetcher
 from .gathering import index_batches
 from .iteration import BaseIterator
 from .loader_parts import is_stateful
+from .loader_pipes import is_pipe, seed_pipes, shard
 from .pinning import pin_memory
 from .resuming import restore_dataset, resume_iterable, state_of_dataset
 
@@ -37,6 +38,10 @@ class SingleProcessIterator(BaseIterator):
         super().__init__(loader)
         progress = self._progress
         restore_dataset(self._dataset, progress.saved_dataset)
+        if self._shared_seed is not None:
+            seed_pipes(self._dataset, self._shared_seed)
+        if is_pipe(self._dataset):
+            shard(self._dataset)
         if self._dataset_fetcher is None:
             with progress.replaying():
                 fetcher = create_fetcher(kind, *arguments)

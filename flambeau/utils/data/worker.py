@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import flambeau
 
 from .fetch import DatasetKind, IterableFetcher, create_fetcher
+from .loader_pipes import seed_pipes
 from .random_state import RandomState
 from .resuming import restore_dataset, resume_iterable, state_of_dataset
 from .worker_channel import CAN_SEND_DESCRIPTORS, WorkerEnd
@@ -84,6 +85,7 @@ class Job(NamedTuple):
     init_fn: Any
     num_workers: int
     batch_size: int | None
+    shared_seed: int | None  # of the shufflers of a pipe
 
 
 # -- seeds -----------------------------------------------------------------------------------------
@@ -190,13 +192,15 @@ class _Worker:
         flambeau.set_num_threads(1)
         seed = _seed_all(job.base_seed, worker_id)
         _worker_info = WorkerInfo(worker_id, job.num_workers, seed, job.dataset)
-        self._begin(resume, first=True)
+        self._begin(resume, job.shared_seed, first=True)
 
-    def _begin(self, resume, first=False):
+    def _begin(self, resume, shared_seed, first=False):
         """Start an epoch, or go on in one that is resumed."""
         job = self.job
         self.ended, self.fetcher, self.init_failure = False, None, None
         try:
+            if shared_seed is not None:
+                seed_pipes(job.dataset, shared_seed)
             if first and job.init_fn is not None:
                 job.init_fn(self.id)
             if resume is not None:

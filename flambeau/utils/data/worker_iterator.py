@@ -14,6 +14,7 @@ import flambeau.multiprocessing
 
 from .fetch import DatasetKind
 from .iteration import BaseIterator
+from .loader_pipes import is_pipe, sharding_init_fn
 from .pinning import pin_memory
 from .worker import (
     BATCH,
@@ -42,6 +43,8 @@ class WorkerIterator(BaseIterator):
         self._prefetch_factor = loader.prefetch_factor
         self._in_order = loader.in_order
         self._worker_init_fn = loader.worker_init_fn
+        if is_pipe(loader.dataset):
+            self._worker_init_fn = sharding_init_fn(loader.worker_init_fn)
         self._context = loader.multiprocessing_context or flambeau.multiprocessing
         self._batch_size = loader.batch_size
         super().__init__(loader)
@@ -57,7 +60,7 @@ class WorkerIterator(BaseIterator):
         else:
             resume = self._saved_states()
             for worker, end in enumerate(crew.ends):
-                end.send((NEXT_EPOCH, resume[worker]))
+                end.send((NEXT_EPOCH, resume[worker], self._shared_seed))
             self._starts = {}
             while len(self._starts) < self._num_workers:
                 self._wait()
@@ -79,6 +82,7 @@ class WorkerIterator(BaseIterator):
             self._worker_init_fn,
             self._num_workers,
             self._batch_size,
+            self._shared_seed,
         )
         self._crew = Crew(self._context, job, self._saved_states())
 
