@@ -1148,6 +1148,7 @@ _lu_with_info: Any
 _name: Any
 _namespace_of_ops: Any
 _sample_dirichlet: Any
+_segment_reduce: Any
 _sign: Any
 _softmax: Any
 _softmax_backward_data: Any

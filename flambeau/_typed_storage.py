@@ -9,7 +9,14 @@ from flambeau._layout import Size, make_layout
 from flambeau._tensor import make_tensor
 from flambeau.errors import LARGEST
 from flambeau.runtime.cpu import address_of, buffer_at
-from flambeau.storage import Storage, borrowed_storage, grow_storage, new_storage, share
+from flambeau.storage import (
+    Storage,
+    borrowed_storage,
+    grow_storage,
+    new_storage,
+    root_of,
+    share,
+)
 
 
 def _sharing():
@@ -44,6 +51,12 @@ def _bytes_of(numbers):
                 "instead of int"
             )
     return bytes(x & 255 for x in numbers)
+
+
+class _Mapping(mmap.mmap):
+    """A file as memory, and its name if the two stay the same."""
+
+    filename = None
 
 
 class UntypedStorage:
@@ -164,10 +177,17 @@ class UntypedStorage:
             if not nbytes:
                 return cls(0)
             access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-            mapping = mmap.mmap(descriptor, nbytes, access=access)
+            mapping = _Mapping(descriptor, nbytes, access=access)
         finally:
             os.close(descriptor)
+        mapping.filename = name if shared else None
         return cls(borrowed_storage(address_of(mapping), nbytes, mapping))
+
+    @property
+    def filename(self):
+        """The file that is written with this memory, or None."""
+        owner = getattr(root_of(self._storage), "owner", None)
+        return owner.filename if isinstance(owner, _Mapping) else None
 
     def tolist(self):
         return self._view().tolist() if self._storage.nbytes else []

@@ -19,6 +19,7 @@ import numpy as np
 # of a process, so only the first who asks hears it
 _SAID_ONCE = re.compile(
     "TypedStorage is deprecated|ComplexHalf support is experimental|index_reduce.* is in beta"
+    "|quantized tensor creation functions|Sparse invariant checks|unspecified requires_grad"
 )
 
 

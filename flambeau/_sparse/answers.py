@@ -456,12 +456,12 @@ _PLAIN = frozenset(
 _LISTS = frozenset((list, tuple))
 
 
-def _sought(value):
-    """Is it a sparse tensor, or a list with one?"""
+def _sought(value, depth=3):
+    """Is it a sparse tensor, or a list with one? No op takes deeper lists of tensors."""
     if isinstance(value, Tensor):
         return value._layout.strides is None
-    if type(value) in (list, tuple):
-        return any(map(_sought, value))
+    if type(value) in (list, tuple) and depth:
+        return any(_sought(item, depth - 1) for item in value)
     return False
 
 

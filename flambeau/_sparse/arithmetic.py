@@ -4,6 +4,7 @@ Everything happens on values (tensors.values_of, tensors.over), so derivatives c
 """
 
 from flambeau import _dtype as d
+from flambeau._dtype import can_cast
 from flambeau._layout import Size, wrap_dim
 from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from flambeau._sparse.conversion import (
@@ -137,8 +138,7 @@ def _added_to(a, b, alpha):
 def add_(a, b, *, alpha=1):
     """a += alpha b."""
     if is_sparse(a):
-        found = add(a, b, alpha=alpha)
-        return _assigned(a, found)
+        return put(a, add(a, b, alpha=alpha))
     if a.shape != b.shape:
         _added_to(a, b, alpha)
     b = to_coo(b)
@@ -169,7 +169,7 @@ def put(a, found):
     """Into a tensor, sparse or dense, what was computed."""
     if not is_sparse(a):
         return a.copy_(to_dense(found))
-    if result_type(a, found) is not a.dtype:
+    if not can_cast(found.dtype, a.dtype):
         mine, theirs = a.dtype.scalar_name, found.dtype.scalar_name
         raise RuntimeError(f"result type {theirs} can't be cast to the desired output type {mine}")
     return _assigned(a, found if found.dtype is a.dtype else to(found, a.dtype))
@@ -335,6 +335,11 @@ def transpose(t, dim0, dim1):
 
 
 def t_(t):
+    if is_coo(t) and (sparse_dim(t) > 2 or sparse_dim(t) < t.ndim):
+        raise RuntimeError(
+            "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
+            f"{sparse_dim(t)} sparse and {t.ndim - sparse_dim(t)} dense dimensions"
+        )
     if t.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {t.ndim}D")
     return _turned(t, [1, 0], "TBackward0") if t.ndim == 2 else t

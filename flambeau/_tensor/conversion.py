@@ -3,7 +3,8 @@
 import warnings
 
 from flambeau import _device, _dtype
-from flambeau._layout import Size, contiguous_strides, make_layout
+from flambeau._layout import Size, contiguous_strides, make_layout, suggests_channels_last
+from flambeau._memory_format import channels_last, channels_last_3d, preserve_format
 from flambeau._memory_format import memory_format as MemoryFormat
 from flambeau._tensor import Tensor, empty_tensor
 from flambeau._tensor.access import is_contiguous
@@ -318,6 +319,8 @@ def resize_(self, *shape, memory_format=None):
         raise RuntimeError("numel: integer multiplication overflow") from None
     if self._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
     if shape == self.shape and memory_format is None:
         return self
     layout = make_layout(shape, contiguous_strides(shape), self.dtype, self.device)
@@ -331,7 +334,10 @@ def resize_(self, *shape, memory_format=None):
 
 @method
 def resize_as_(self, other, memory_format=None):
-    """Change the shape to that of another tensor."""
+    """Change the shape to that of another tensor; preserve_format keeps its channels last."""
+    if memory_format is preserve_format:
+        last = suggests_channels_last(other._layout)
+        memory_format = {4: channels_last, 5: channels_last_3d}[other.ndim] if last else None
     return resize_(self, other.shape, memory_format=memory_format)
 
 

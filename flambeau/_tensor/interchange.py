@@ -99,6 +99,15 @@ def _meet_arrays():
 _WINDOWS = Plans(_window, by_default=False, cuts=False)
 
 
+def is_number(value):
+    """Is it a NumPy number, rather than an array?"""
+    return (
+        hasattr(value, "__array_interface__")
+        and getattr(value, "shape", None) == ()
+        and not hasattr(value, "__setitem__")
+    )
+
+
 def dtype_of_array(array):
     """The dtype of an array or of a NumPy number."""
     return _dtype_of(array.dtype)

@@ -13,11 +13,24 @@ from flambeau.eager.options import size_from
 from flambeau.interposing.overriding import notice_tensor
 
 
-def construct(dtype, args, strict=True):
+def construct(dtype, args, strict=True, device=None, is_method=False):
+    is_tensor = len(args) == 1 and isinstance(args[0], Tensor)
+    if device is not None and not is_tensor and (other := _device.device(device)).type != "cpu":
+        raise RuntimeError(
+            f"legacy constructor expects device type: cpu but device type: {other.type} was passed"
+        )
     if not args:
         return creation.empty(0, dtype=dtype)
     first = args[0]
-    if len(args) == 1 and isinstance(first, Tensor):
+    if is_tensor:
+        if device is not None:
+            form, instead = ("constructor", "torch.Tensor"), "torch.tensor(...) or "
+            if is_method:
+                form, instead = ("new", "tensor.new"), ""
+            raise RuntimeError(
+                f"Legacy tensor {form[0]} of the form {form[1]}(tensor, device=device) is not "
+                f"supported.  Use {instead}torch.as_tensor(...) instead."
+            )
         if first.dtype is not dtype and strict:
             raise TypeError(
                 f"expected a tensor of dtype {dtype} (got {first.dtype}); use .to({dtype})"
@@ -37,7 +50,7 @@ def construct(dtype, args, strict=True):
 def _new(cls, *args, device=None, **kwargs):
     """Tensor(...) and subclasses of Tensor."""
     data = kwargs.pop("data", None)
-    t = construct(_dtype.default_dtype(), (data,) if data is not None else args, strict=False)
+    t = construct(_dtype.default_dtype(), (data,) if data is not None else args, False, device)
     if cls is Tensor:
         return t
     notice_tensor(cls)
@@ -50,7 +63,7 @@ METHODS["__new__"] = _new
 @method
 def new(self, *args, device=None):
     """A tensor of the same dtype from sizes or data, as its class would make it."""
-    return construct(self.dtype, args)
+    return construct(self.dtype, args, device=device, is_method=True)
 
 
 class _TypedMeta(type):
@@ -58,7 +71,7 @@ class _TypedMeta(type):
         return isinstance(value, Tensor) and value.dtype is cls.dtype
 
     def __call__(cls, *args, device=None, **kwargs):
-        return construct(cls.dtype, args)
+        return construct(cls.dtype, args, device=device)
 
     def __repr__(cls):
         return f"<class 'torch.{cls.__name__}'>"

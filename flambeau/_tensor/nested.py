@@ -120,7 +120,12 @@ def _sizes(data):
             raise ValueError(f"too many dimensions '{type(data).__name__}'")
         if not sizes[-1]:
             break
-        data = data[0]
+        try:
+            data = data[0]
+        except Exception as error:
+            raise ValueError(
+                f"could not determine the shape of object type '{type(data).__name__}'"
+            ) from error
         if isinstance(data, bytes):
             raise TypeError("new(): invalid data type 'bytes'")
     return sizes
@@ -163,6 +168,8 @@ def _inferred(data):
         return _dtype_of_kinds(kinds)
     found = None
     for item in data:
+        if item is data:
+            raise TypeError("new(): self-referential lists are incompatible")
         own = _inferred(item)
         found = own if found is None else _dtype.promote_types(found, own)
     return found

@@ -1,6 +1,7 @@
 """Public functions that ask about tensors rather than compute: is_tensor, numel, result_type."""
 
 import warnings
+from collections.abc import Sequence
 
 from flambeau import _dtype
 from flambeau._tensor import Tensor
@@ -73,7 +74,7 @@ def zero_(input):
 
 def resize_as_(input, the_template, *, memory_format=None):
     argument("resize_as_", "the_template", 2, "Tensor", the_template)
-    return asked_tensor("resize_as_", input).resize_as_(the_template)
+    return asked_tensor("resize_as_", input).resize_as_(the_template, memory_format=memory_format)
 
 
 def is_anomaly_enabled():
@@ -99,10 +100,15 @@ def unravel_index(indices, shape):
     """Coordinates of flat indices in a shape."""
     if indices.dtype.category != _dtype.INTEGER:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if is_int(shape) and not isinstance(shape, Tensor):
+        shape = (shape,)
+    if not isinstance(shape, Sequence):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     for size in shape:
-        if not is_int(size):
+        if isinstance(size, Tensor) or not (is_int(size) or type(size) is bool):
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+    if any(size < 0 for size in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
     indices = indices.to(_dtype.int64)
     found = []
     for size in reversed(shape):

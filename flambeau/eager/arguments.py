@@ -1,6 +1,7 @@
 """What may stand for a parameter, as PyTorch's argument parser sees it, and how it says no.
 
-Words for parameters: Tensor, Tensors, indices (tensors and None), int, ints (one or several),
+Words for parameters: Tensor, Tensors, indices (tensors and None), int, start (an int, in a 0-d
+tensor as well), ints (one or several),
 int list (several), sizes (as ints, some of them None), ints or str, bool, float, Scalar, str,
 dtype, device, memory_format, layout. A bool is no int here and an int no bool, though Python thinks
 otherwise.
@@ -17,6 +18,7 @@ from flambeau.errors import kind_name
 
 NAMES = {
     "Scalar": "Number",
+    "start": "int",
     "ints": "tuple of ints",
     "int list": "tuple of ints",
     "sizes": "tuple of ints",
@@ -59,6 +61,8 @@ def fits(word, value):
         return isinstance(value, str) or fits("ints", value)
     if word == "int":
         return is_int(value)
+    if word == "start":
+        return isinstance(value, Tensor) or is_int(value)
     if word in _LISTS:
         if isinstance(value, (tuple, list)):
             if word == "sizes":
@@ -85,7 +89,9 @@ def taken(function, name, word, value):
         return None
     if word == "ints or str":
         return value if isinstance(value, str) else taken(function, name, "ints", value)
-    if word == "int" or (word in _LISTS and not isinstance(value, (tuple, list))):
+    if word == "start" and isinstance(value, Tensor) and (value._layout.ndim or not is_int(value)):
+        raise RuntimeError(f"{name} must be an 0-dim integral Tensor.")
+    if word in ("int", "start") or (word in _LISTS and not isinstance(value, (tuple, list))):
         return _long(operator.index(value))
     if word in _LISTS:
         return tuple(

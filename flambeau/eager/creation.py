@@ -92,14 +92,21 @@ def _adopted(data):
     return cuda_arrays.adopted(data)
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """obj as a tensor, sharing its memory unless that is impossible or a copy is asked for."""
-    t, shared = _shared(obj, dtype)
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
+    """obj as a tensor, sharing its memory unless that is impossible or a copy is asked for.
+
+    A tensor keeps its history and wants gradients as before, unless requires_grad is told.
+    """
+    if copy is False and interchange.is_number(obj):
+        raise RuntimeError(
+            "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+        )
+    t = _shared(obj, dtype)
     if t is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         t = from_data(obj, dtype and dtype_of(dtype, "asarray"), device_of(device, "asarray"))
-        return finish(t, requires_grad)
+        return finish(t, bool(requires_grad))
     where = t.device if device is None else device_of(device, "asarray")
     wanted = t.dtype if dtype is None else dtype_of(dtype, "asarray")
     if copy is False and where != t.device:
@@ -109,31 +116,33 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
             f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype "
             f"'{wanted.scalar_name}'."
         )
-    if copy:
-        shared = shared.clone()
-    result = shared.to(dtype=wanted, device=where)
-    if isinstance(obj, Tensor):
-        return result if requires_grad else result.detach() if obj.requires_grad else result
-    return finish(result, requires_grad)
+    if requires_grad is None and isinstance(obj, Tensor) and obj.requires_grad:
+        warnings.warn(
+            "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of "
+            "False.",
+            stacklevel=2,
+        )
+    result = (t.clone() if copy else t).to(dtype=wanted, device=where)
+    if requires_grad is False and result.requires_grad:
+        return result.requires_grad_(False) if result.is_leaf else result.detach()
+    return finish(result, bool(requires_grad))
 
 
 def _shared(obj, dtype):
-    """A tensor over the memory of obj, twice, or (None, None)."""
+    """A tensor over the memory of obj, or None."""
     if isinstance(obj, Tensor):
-        return obj, obj
+        return obj
     if hasattr(obj, "__cuda_array_interface__"):
-        t = _adopted(obj)
-    elif hasattr(obj, "__array_interface__"):
-        t = interchange.from_numpy(obj, warn=False)
-    elif hasattr(obj, "__dlpack__"):
-        t = from_dlpack(obj)
-    elif isinstance(obj, (bytes, bytearray, memoryview)):
-        t = interchange.from_buffer(obj, dtype_of(dtype, "asarray"), -1, 0)
-    elif isinstance(obj, UntypedStorage):
-        t = TypedStorage(obj._storage, dtype_of(dtype, "asarray"))._tensor()
-    else:
-        return None, None
-    return t, t
+        return _adopted(obj)
+    if hasattr(obj, "__array_interface__"):
+        return interchange.from_numpy(obj, warn=False)
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        return interchange.from_buffer(obj, dtype_of(dtype, "asarray"), -1, 0)
+    if isinstance(obj, UntypedStorage):
+        return TypedStorage(obj._storage, dtype_of(dtype, "asarray"))._tensor()
+    return None
 
 
 def from_numpy(array):
@@ -200,8 +209,11 @@ def plain_constant(sizes, dtype, device, value):
     return t
 
 
-def _sparse_zeros(sizes, dtype, device, layout, name):
+def _sparse_zeros(sizes, out, dtype, device, layout, name):
     """A tensor of another layout, without elements."""
+    if out is not None:
+        told = "".join(map(str.title, layout.name.removesuffix("_coo").split("_")))
+        raise RuntimeError(f"layout {told} does not match layout of out parameter (Strided)")
     from flambeau._sparse.creation import zeros_in  # with the first sparse tensor
 
     shape = size_from(sizes if isinstance(sizes[0], int) else (sizes[0],), name)
@@ -218,7 +230,7 @@ def empty(
         if t is not None:
             return t if requires_grad is False else finish(t, requires_grad, "empty")
     if layout is not None and layout is not strided:
-        return _sparse_zeros(sizes if size is None else size, dtype, device, layout, "empty")
+        return _sparse_zeros(sizes if size is None else size, out, dtype, device, layout, "empty")
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
     )
@@ -248,6 +260,8 @@ def _full(name, size, value, out, dtype, device, requires_grad):
     shape = size_tuple(size, name)
     if dtype is None and out is None:
         dtype = infer_dtype([value])
+        if dtype is _dtype.complex32:  # though `tensor` makes such ones of half numbers
+            dtype = _dtype.complex64
 
     def fill(t):
         fill_into(t, _checked(value, t.dtype))
@@ -328,7 +342,7 @@ def _constant(word, value):
             if t is not None:
                 return t if requires_grad is False else finish(t, requires_grad, word)
         if value == 0 and layout is not None and layout is not strided:
-            return _sparse_zeros(sizes if size is None else size, dtype, device, layout, word)
+            return _sparse_zeros(sizes if size is None else size, out, dtype, device, layout, word)
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(

@@ -4,6 +4,8 @@ What is between the brackets was taken apart in subscripts.py; masks of the tens
 matter of masking.py, other masks become coordinates. The rest are walks (see index_plans.py).
 """
 
+import warnings
+
 from flambeau import _dtype as d
 from flambeau._layout import broadcast_shape, dense_layout, expanded_strides
 from flambeau._tensor import empty_like_layout, make_tensor
@@ -97,6 +99,8 @@ def index_tensors(input, indices):
         if t is None or t._layout.dtype is d.int64:
             found.append(t)
         elif t._layout.dtype in (d.bool_, d.uint8):
+            if t._layout.dtype is d.uint8:
+                warn_bytes(5)
             found.extend(_mask_columns(input, t, len(found)))
         elif t._layout.dtype is d.int32:
             found.append(index64(t))
@@ -239,6 +243,13 @@ def _index_odd(input, indices):
 # -- writing ---------------------------------------------------------------------------------------
 
 
+def warn_bytes(stacklevel):
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+        stacklevel=stacklevel + 1,
+    )
+
+
 @writer("index_put", keep_order=True)
 def index_put(target, indices, values, accumulate):
     layout, indices = target._layout, beside(target, indices)
@@ -251,18 +262,12 @@ def index_put(target, indices, values, accumulate):
         and not accumulate
     ):
         values = views.detached(values).to(layout.dtype)  # as masked_fill does
-    if values.dtype is not layout.dtype:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{layout.dtype.scalar_name} for the destination and {values.dtype.scalar_name} for "
-            "the source."
-        )
     mask = whole_mask(target, indices)
     if mask is not None and not accumulate and not without_memory(layout):
         if values._layout.numel == 1:
             views.detached(target).masked_fill_(mask, views.detached(values).reshape(()))
             return
-        if LAUNCHERS["masked_put"](target, mask, values):
+        if values.dtype is layout.dtype and LAUNCHERS["masked_put"](target, mask, values):
             return
     indices = index_tensors(target, indices)
     if all(i is None for i in indices):
@@ -279,6 +284,12 @@ def _plan_put(key):
     layout, accumulate, values, *indices = key
     subscript = Subscript(layout, indices)
     _check_values(values, subscript.shape)
+    if values.dtype is not layout.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{layout.dtype.scalar_name} for the destination and {values.dtype.scalar_name} for "
+            "the source."
+        )
     if without_memory(layout, values, *[i for i in indices if i is not None]):
         return (), nothing, NO_WORK
     items = [s * layout.itemsize for s in expanded_strides(values, subscript.shape)]

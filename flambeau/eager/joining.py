@@ -14,17 +14,18 @@ from flambeau._layout import (
     dense_layout,
     make_layout,
     ordered_strides,
+    suggests_channels_last,
     wrap_dim,
 )
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import empty_like_layout, empty_tensor
 from flambeau.codegen.descriptions_places import Join, PaddedPiece, Piece, Run
-from flambeau.eager.copying import fill_into, to_copy
+from flambeau.eager.copying import CHANNELS_LAST, fill_into, to_copy
 from flambeau.eager.launching import launches
 from flambeau.eager.padding import bits_of
 from flambeau.eager.plan import NO_WORK
 from flambeau.eager.plans import Plans
-from flambeau.eager.rearranging import memory_order_of, place_of, plan_box
+from flambeau.eager.rearranging import place_of, plan_box
 from flambeau.eager.rows import address, chunks_of
 from flambeau.runtime.base import nothing
 from flambeau.runtime.cpu import packed, packer
@@ -199,9 +200,7 @@ def _is_fine(count, width, rows):
 
 def _plan_pieces(layouts, sizes, shape, dim):
     """Checked pieces. The result is channels last if all of them are."""
-    used = [layout for layout, n in zip(layouts, sizes) if n or layout.ndim > 1]
-    orders = {memory_order_of(layout) for layout in used}
-    order = orders.pop() if len(orders) == 1 else None
+    order = CHANNELS_LAST.get(len(shape)) if all(map(suggests_channels_last, layouts)) else None
     strides = contiguous_strides(shape) if order is None else ordered_strides(shape, order)
     dtypes = {layout.dtype for layout in layouts}
     dtype = _common_dtype(layouts) if len(dtypes) > 1 else layouts[0].dtype

@@ -106,6 +106,8 @@ def row_function(op):
 
 def _call_into(op, bound, out):
     """Run a row on bound arguments; out= takes the results."""
+    if "before_out" in op.options:
+        op.options["before_out"](**bound)
     if op.options.get("apart"):
         check_apart(out, bound[op.params[0].name])
     if op.options.get("out_dtype"):

@@ -166,6 +166,8 @@ class Pointwise:
             resized = o.shape != shape
             check_out(self.op, o, shape, d)
             meeting |= resized and any(_share(o, t) for t in tensors)
+            # what is wider would show digits that a result of the op's own dtype does not have
+            meeting |= o.dtype is not d and d.category >= FLOATING
         if refusal is not None:
             raise refusal
         if meeting:  # operands must not change while they are read

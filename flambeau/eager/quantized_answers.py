@@ -80,7 +80,10 @@ def _on_integers(name, function, args, kwargs):
 def _moved(name, function, args, kwargs):
     """The same for what only moves elements, which channels survive."""
     q = _first(args, kwargs)
-    return _wrapped(q, function(*map(_looked_at, args), **kwargs))
+    moved = function(*map(_looked_at, args), **kwargs)
+    if isinstance(moved, Tensor) and moved._storage is q._storage:
+        return function(*args, **kwargs)  # nothing moved: q itself, or a view of it
+    return _wrapped(q, moved)
 
 
 def _followed(name, function, args, kwargs):

@@ -10,6 +10,7 @@ from flambeau._tensor import Tensor, empty_like_layout
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager.arguments import argument
+from flambeau.eager.binding import as_number
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
 from flambeau.eager.flat import drawn
@@ -218,6 +219,8 @@ def normal(
     requires_grad=False, pin_memory=False,
 ):  # fmt: skip
     """Normal numbers. mean and std are tensors or numbers; two numbers want a size."""
+    if size is not None:  # then tensors without dimensions are numbers
+        mean, std = [x if as_number(x) is None else as_number(x) for x in (mean, std)]
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     if tensors:
         if size is not None:

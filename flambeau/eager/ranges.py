@@ -23,6 +23,7 @@ from flambeau.eager.options import (
     new_layout,
     number,
 )
+from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
 from flambeau.eager.plans import Plans
 from flambeau.ops.grids import LANES, TRACES
@@ -217,6 +218,7 @@ def _keeps_shape(out, count):
 
 
 def _reshaped_into(out, found):
+    check_overlap(out, ())
     return out.copy_(found.reshape(out.shape))
 
 
@@ -240,6 +242,7 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
         out = out.resize_(plan.shape)
     if out is not None:
         into(out, plan.shape, dtype)
+        check_overlap(out, ())
     kind, whole = _kind(dtype, count)
     numbers = (int(start), int(step)) if whole is None else (float(start), float(step), whole)
     return finish(grid(kind, numbers, plan, out), requires_grad)
@@ -285,7 +288,8 @@ def linspace(
     if _keeps_shape(out, steps) and out.dtype is dtype:
         return _reshaped_into(out, linspace(start, end, steps, dtype=dtype, device=out.device))
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
-    out = None if out is None else into(out, plan.shape, dtype, plan.device)
+    if out is not None:
+        check_overlap(into(out, plan.shape, dtype, plan.device), ())
     return finish(linspace_into(start, end, plan, out), requires_grad)
 
 
@@ -434,7 +438,10 @@ def logspace(
     t = t.to(dtype)
     if _keeps_shape(out, steps) and out.dtype is dtype:
         return _reshaped_into(out, t)
-    return finish(t if out is None else into(out, t.shape, dtype, t.device).copy_(t), requires_grad)
+    if out is not None:
+        check_overlap(into(out, t.shape, dtype, t.device), ())
+        t = out.copy_(t)
+    return finish(t, requires_grad)
 
 
 # -- eye -------------------------------------------------------------------------------------------

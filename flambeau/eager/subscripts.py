@@ -23,6 +23,7 @@ from flambeau.eager.indexing import (
     index,
     index_put,
     number_tensor,
+    warn_bytes,
     whole_mask,
     write_row,
 )
@@ -338,8 +339,7 @@ def get_item(self, key):
     result, indices = _take_apart(self, key)
     if indices is None:
         return result
-    _warn_bytes(indices)
-    return _indexed(result, indices)
+    return _indexed(result, _without_bytes(indices))
 
 
 def _are_places(items):
@@ -358,14 +358,17 @@ def _indexed(input, indices):
     return out
 
 
-def _warn_bytes(indices):
+def _without_bytes(indices):
+    """Index tensors with masks of bytes as masks of bools, which is said."""
+    if not any(t is not None and t._layout.dtype is d.uint8 for t in indices):
+        return indices
+    found = []
     for t in indices:
         if t is not None and t._layout.dtype is d.uint8:
-            warnings.warn(
-                "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
-                "torch.bool instead.",
-                stacklevel=3,
-            )
+            warn_bytes(4)
+            t = t != 0
+        found.append(t)
+    return tuple(found)
 
 
 def _value(input, value):
@@ -411,8 +414,7 @@ def set_item(self, key, value):
     part, indices = _take_apart(self, key)
     if indices is None:
         return _assign(part, value)
-    _warn_bytes(indices)
-    return _put(part, indices, value)
+    return _put(part, _without_bytes(indices), value)
 
 
 def _is_whole_mask(layout, mask):
@@ -504,4 +506,10 @@ def _check_expand(value, shape):
             )
 
 
+def delete_item(self, key):
+    """PyTorch's words for `del a[...]`."""
+    raise TypeError("Tensor does not support deleting items")
+
+
 METHODS["__getitem__"], METHODS["__setitem__"] = get_item, set_item
+METHODS["__delitem__"] = delete_item

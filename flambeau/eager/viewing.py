@@ -187,7 +187,7 @@ def _function_text(op):
     text += f"            return slow(input, {arguments}, kwargs)\n"
     text += "        return otherwise(input, *plan)\n"
     # True and 1.0 find the plans of 1: the maker of views looks at the types of arguments
-    ints = [p.name for p in op.params[1:] if p.wants in ("int", "ints")]
+    ints = [p.name for p in op.params[1:] if p.wants in ("int", "ints", "start")]
     looked = ", args" if op.options.get("varargs") else "".join(f", {n}" for n in ints)
     odd = f"    if out is None:\n        return slow(input, {arguments}, kwargs)\n" * bool(looked)
     fresh = "    out._view = None\n" if op.options.get("fresh") else ""

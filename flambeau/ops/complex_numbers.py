@@ -77,6 +77,12 @@ _DIFFERENT = (
 )
 
 
+_OUT = (
+    "Expected object of scalar type {wanted.scalar_name} but got scalar type {got.scalar_name} for "
+    "argument 'out'"
+)
+
+
 def _check_parts(op, operands):
     if any(o.dtype not in (d.float16, d.float32, d.float64) for o in operands):
         raise RuntimeError(_PARTS.format(*(o.dtype.scalar_name for o in operands)))
@@ -90,6 +96,7 @@ def _check_parts(op, operands):
     dtypes=_check_parts,
     numbers=False,
     variants="function out",
+    exact_out=_OUT,
     grad=dict(real=lambda g: real_part_of(g), imag=lambda g: real_part_of(g * -1j)),
 )
 def complex(real, imag):
@@ -102,6 +109,7 @@ def complex(real, imag):
     dtypes=_check_parts,
     numbers=False,
     variants="function out",
+    exact_out=_OUT,
     domain=(0, math.inf),
     grad=dict(
         abs=lambda g, out: real_part_of(m.conj(g) * sgn_of(out)),

@@ -450,6 +450,11 @@ def masked_scatter(input, mask, source):
     """A copy of input where the elements under the mask are taken from source in order."""
 
 
+def _no_tuple(input, as_tuple):
+    if as_tuple:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+
+
 @template("nonzero", variants="")
 def nonzero_rows(input):
     """Coordinates of the elements that are not zero, one per row."""
@@ -457,6 +462,7 @@ def nonzero_rows(input):
 
 @composite(
     variants="function method out",
+    before_out=_no_tuple,
     exact_out="nonzero: Expected out tensor to have scalar type {wanted.scalar_name} but got "
     "scalar type{got.scalar_name}",
 )
@@ -466,7 +472,7 @@ def nonzero(input, *, as_tuple: bool = False):
         return nonzero_rows(input)
     if input.ndim == 0:
         input = input.unsqueeze(0)
-    return nonzero_rows(input).unbind(1)
+    return nonzero(input).unbind(1)
 
 
 @composite(variants="function method out")
@@ -474,7 +480,7 @@ def nonzero_static(input, *, size: int, fill_value: int = -1):
     """So many rows of coordinates of elements that are not zero: cut off, or filled up."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    rows = nonzero_rows(input)[:size]
+    rows = nonzero(input)[:size]
     missing = rows.new_full((size - rows.shape[0], input.ndim), fill_value)
     return public("cat")([rows, missing]) if missing.shape[0] else rows
 
@@ -482,7 +488,7 @@ def nonzero_static(input, *, size: int, fill_value: int = -1):
 @composite(variants="function method")
 def argwhere(input):
     """Coordinates of the elements that are not zero, one per row."""
-    return nonzero_rows(input)
+    return nonzero(input)
 
 
 @template("count_nonzero", variants="")

@@ -5,6 +5,7 @@ views.
 """
 
 import itertools
+import warnings
 
 from flambeau import errors
 from flambeau.ops.table import Tensors, composite, public, template
@@ -149,9 +150,17 @@ def meshgrid(tensors: Tensors, *, indexing: str = None):
             )
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        if t.device != tensors[0].device:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument.",
+            stacklevel=3,
         )
     swapped = indexing == "xy" and len(tensors) > 1
     if swapped:

@@ -51,7 +51,7 @@ def _lengths(data, lengths, offsets, axis, unsafe):
     return lengths
 
 
-@composite(variants="function")
+@composite(variants="function", aliases="_segment_reduce")
 def segment_reduce(
     data, reduce: str, *, lengths: OptionalTensor = None, indices: OptionalTensor = None,
     offsets: OptionalTensor = None, axis: int = 0, unsafe: bool = False, initial: object = None,

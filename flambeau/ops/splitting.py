@@ -7,6 +7,7 @@ the same pieces, but autograd does not treat them as views.
 
 import itertools
 
+from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import Size, broadcast_shape, contiguous_strides, wrap_dim
 from flambeau.errors import kind_name
@@ -197,21 +198,51 @@ def unbind(input, dim: int = 0):
     return [(rest, steps, k * strides[dim]) for k in range(shape[dim])]
 
 
+def _no_such_split(input, where):
+    forms = "tuple of ints indices", "Tensor tensor_indices_or_sections", "int sections"
+    forms = [f"Tensor input, {form}, int dim = 0" for form in forms]
+    return errors.combination("tensor_split", (input, where), forms)
+
+
+def _check_positions(input, positions):
+    """PyTorch's parser looks at the first one, then at each as it is unpacked."""
+    for k, position in enumerate(positions):
+        if k and type(position) is bool:
+            continue
+        if isinstance(position, (bool, float, complex, str)):
+            if not k:
+                raise _no_such_split(input, positions)
+            raise TypeError(
+                f"tensor_split(): argument 'indices' failed to unpack the object at pos {k + 1} "
+                f'with error "type must be tuple of ints,but got {kind_name(position)}"'
+            )
+
+
 @composite(variants="function method")
 def tensor_split(input, indices_or_sections: object, dim: int = 0):
     """Pieces of nearly equal size, or cut before the given positions."""
     if isinstance(indices_or_sections, (bool, float, complex, str)):
-        forms = "tuple of ints indices", "Tensor tensor_indices_or_sections", "int sections"
-        forms = [f"Tensor input, {form}, int dim = 0" for form in forms]
-        raise errors.combination("tensor_split", (input, indices_or_sections), forms)
+        raise _no_such_split(input, indices_or_sections)
     if isinstance(indices_or_sections, int) and indices_or_sections > errors.LARGEST:
         raise ValueError("Overflow when unpacking long long")
+    if isinstance(indices_or_sections, (tuple, list)):
+        _check_positions(input, indices_or_sections)
     if not input.ndim:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
     dim, where = wrap_dim(dim, input.ndim), indices_or_sections
     if hasattr(where, "_layout"):
+        if where.dtype is not d.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                + where.dtype.scalar_name
+            )
+        if where.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                f"one-dimensional tensor, but got a tensor with {where.ndim} dims"
+            )
         where = where.tolist()
     size = input.shape[dim]
     if isinstance(where, (tuple, list)):

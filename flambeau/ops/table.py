@@ -60,6 +60,10 @@ class Count:
     """Annotation: an int that is a constant of kernels."""
 
 
+class Start:
+    """Annotation: an int, or a tensor without dimensions that holds one."""
+
+
 class DType:
     """Annotation: a dtype or None."""
 
@@ -100,6 +104,7 @@ _WANTED = {
     bool: "bool",
     int: "int",
     Count: "int",
+    Start: "start",
     float: "float",
     str: "str",
     Scalar: "Scalar",
@@ -290,6 +295,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "alone_with": str,
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
+        "before_out": Function,  # what it says about its arguments where out= is given
         "exact_out": EXACT,
         "functional_only": tuple,  # parameters of nn.functional that torch.<name> has not
         "lone_list": bool,  # may one list stand for all of varargs?

@@ -15,7 +15,7 @@ from flambeau import errors
 from flambeau._layout import contiguous_strides, infer_size, view_strides, wrap_dim
 from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau.ops import table
-from flambeau.ops.table import Dims, IntList, composite, public
+from flambeau.ops.table import Dims, IntList, Start, composite, public
 
 _INT = frozenset((int,))
 
@@ -518,7 +518,7 @@ def slice(input, dim: int = 0, start: int = None, end: int = None, step: int = 1
     variants="function method",
     node="SliceBackward0",
 )
-def narrow(input, dim: int, start: int, length: int):
+def narrow(input, dim: int, start: Start, length: int):
     """length elements from start on, along one dimension."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")

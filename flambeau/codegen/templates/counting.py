@@ -46,8 +46,11 @@ def build_runs(dtype, placed):
 # -- lines: several values compared in order -------------------------------------------------------
 
 
-def _line_order(module, dtype):
-    """Add `compare(lines, i, j, m)`: -1, 0 or 1 as line i is below, equal to or above line j."""
+def _line_order(module, dtype, apart=False):
+    """Add `compare(lines, i, j, m)`: -1, 0 or 1 as line i is below, equal to or above line j.
+
+    apart: are lines with a nan equal to no other?
+    """
     fn = module.function(
         "compare", [(PTR, "lines"), (I64, "i"), (I64, "j"), (I64, "m")], I32, internal=True
     )
@@ -61,6 +64,9 @@ def _line_order(module, dtype):
         x, y = (order_key(fn, fn.load(fn.gep(lines, p + c, k), k), dtype, flat) for p in (a, b))
         above = fn.convert("zext", y.below(x), I32)
         result.set(above - fn.convert("zext", x.below(y), I32))
+        if apart:
+            value = _value(fn, lines, a + c, dtype)
+            result.set(fn.select(value != value, fn.value(1, I32), result.get()))
         at.set(c + 1)
     fn.ret(result.get())
     return lambda caller, lines, i, j, m: caller.emit(
@@ -107,7 +113,7 @@ def build_sort_lines(dtype):
 def build_line_runs(dtype):
     """Runs of equal lines: (inverse, starts, lines, places); reports how many."""
     kernel = Kernel("pppp")
-    compare = _line_order(kernel.module, dtype)
+    compare = _line_order(kernel.module, dtype, apart=dtype[0] in "fb")
     fn, (inverse, starts, lines, places) = kernel.fn, kernel.arguments
     _, n, m = kernel.described(Lines)
     count = fn.var(fn.value(0, I64))
