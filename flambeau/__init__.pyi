@@ -1154,6 +1154,7 @@ _softmax: Any
 _softmax_backward_data: Any
 _standard_gamma: Any
 _standard_gamma_grad: Any
+_starred: Any
 _unique2: Any
 _weight_norm: Any
 is_autocast_enabled: Any
