@@ -67,7 +67,7 @@ def forced_weights_only():
 
 
 def cuda():
-    """Which GPUs to use: "0" for none, "emulated" for the host in place of one."""
+    """Which GPUs to use: "0" for none, "emulated" for the host in place of one (":2": two)."""
     return os.environ.get("FLAMBEAU_CUDA", "")
 
 

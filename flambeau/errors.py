@@ -114,3 +114,15 @@ def different_devices(first, other):
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{first} and {other}!"
     )
+
+
+class RefusedBlock:
+    """What a `with` of something that is not here gets: its error on the way in."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __enter__(self):
+        raise self.error
+
+    def __exit__(self, *error): ...

@@ -14,20 +14,19 @@ PACKAGE = "torch.package, which PyTorch no longer develops"
 DISPATCHER = "PyTorch's dispatcher, which has no counterpart: rows are called directly"
 
 LEFT_OUT = {
-    "torch: AVG|SUM|AggregationType": "counters of torch.monitor",
-    "torch: DispatchKey|Tag": DISPATCHER,
+    "torch: AVG|SUM|AggregationType": "numbers that nothing of PyTorch's takes",
+    "torch: DispatchKey": DISPATCHER,
     "torch: ScriptClass|import_ir_.*|merge_type_.*|parse_.*|unify_type_list": TORCHSCRIPT,
     "torch: bit|bits.*": "dtypes without kernels",
     "torch: quantized_.*": OLD_QUANTIZATION,
-    "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy|split_copy":
+    "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy":
         "copies of views that only PyTorch's own compiler asks for",
-    "torch: thread_safe_generator": "generators are locked by each call",
     "torch.accelerator: Graph|empty_host_cache": DEVICE,
     "torch.ao.nn.quantized.functional": OLD_QUANTIZATION,
     "torch.ao.quantization": OLD_QUANTIZATION,
     "torch.ao.quantization.backend_config": OLD_QUANTIZATION,
     "torch.ao.quantization.observer": OLD_QUANTIZATION,
-    "torch.autograd: NestedIOFunction|variable": "names from before PyTorch 1.0",
+    "torch.autograd: NestedIOFunction": "names from before PyTorch 1.0",
     "torch.autograd.function: NestedIOFunction": "names from before PyTorch 1.0",
     "torch.autograd: enforce_grad_layout_policy": "gradients have the layout of their tensors",
     "torch.autograd.grad_mode: enforce_grad_layout_policy":
@@ -37,12 +36,11 @@ LEFT_OUT = {
     "torch.backends.cuda": GPU_TOOLS,
     "torch.backends.mkl: verbose": "MKL is not used",
     "torch.backends.mps": DEVICE,
-    "torch.compiler: config|load_.*|save_.*": "kernels are kept in one cache on disk; there is no "
+    "torch.compiler: load_.*|save_.*": "kernels are kept in one cache on disk; there is no "
         "file of compiled functions to carry around",
     "torch.cuda: .*Storage": "typed storages of GPUs, deprecated",
     "torch.cuda: CUDAPluggableAllocator|change_current_allocator|GreenContext": CPP,
     "torch.cuda: jiterator|nccl|tunable": GPU_TOOLS,
-    "torch.cuda.comm": "several GPUs in one process: torch.distributed has one each",
     "torch.cuda.gds": GPU_TOOLS,
     "torch.cuda.memory": CPP,
     "torch.cuda.tunable": GPU_TOOLS,
@@ -62,13 +60,8 @@ LEFT_OUT = {
         "its own (name@1), so none has to choose between several graphs",
     "torch.fx.experimental.symbolic_shapes": SYMBOLS,
     "torch.library": DISPATCHER,
-    "torch.monitor": "counters of PyTorch's own jobs",
-    "torch.mps": DEVICE,
-    "torch.mps.profiler": DEVICE,
-    "torch.mtia": DEVICE,
-    "torch.nn.functional: Scaling.*|Swizzle.*|scaled_.*": "products of float8 by scales of blocks",
-    "torch.nn.parallel: gather|parallel_apply|replicate|scatter":
-        "several GPUs in one process: torch.distributed has one each",
+    "torch.nn.functional: scaled_grouped_mm": "products of float8 in groups, which PyTorch has "
+        "on GPUs only",
     "torch.onnx": "parts of an exporter that PyTorch is about to remove",
     "torch.overrides: get_testing_overrides|redispatch_function": "for PyTorch's own tests",
     "torch.package": PACKAGE,
@@ -82,7 +75,6 @@ LEFT_OUT = {
     "torch.utils.deterministic": "memory is never left as it was by a kernel",
     "torch.utils.hooks: BackwardHook": "how PyTorch's modules do it inside",
     "torch.utils.mobile_optimizer": "TorchScript on phones",
-    "torch.xpu": DEVICE,
     "torch.Tensor: index|slice_inverse": "bound by PyTorch for its compiler",
     "torch.Tensor: storage_type": "typed storages are deprecated",
     "torch.Tensor: to_mkldnn": "there is one layout of dense tensors",

@@ -163,3 +163,22 @@ def test_limits_of_exponents_alone():
         NotImplementedError, match="\"arange_cpu\" not implemented for 'Float8_e5m2'"
     ):
         torch.arange(3, dtype=torch.float8_e5m2)
+
+
+def test_scales_by_recipes():
+    from flambeau.nn import functional as F
+
+    by, one = F.ScalingType, torch.tensor(1.0)
+    a = torch.arange(32.0).sub(16).reshape(2, 16).to(torch.float8_e4m3fn)
+    b = torch.arange(256.0).remainder(7).reshape(16, 16).to(torch.float8_e4m3fn).t()
+    whole = F.scaled_mm(a, b, one * 2, by.TensorWise, [one * 3], [by.TensorWise])
+    assert whole.dtype is torch.bfloat16
+    wanted = a.float() @ b.float()
+    assert torch.equal(whole, (wanted * 6).bfloat16())
+    rows, columns = torch.tensor([[1.0], [2.0]]), torch.arange(1.0, 17)[None]
+    found = F.scaled_mm(a, b, rows, by.RowWise, columns, by.RowWise, output_dtype=torch.float32)
+    assert torch.equal(found, wanted * rows * columns)
+    with pytest.raises(ValueError, match="Invalid scaling configuration"):
+        F.scaled_mm(a, b, rows, by.BlockWise1x32, columns, by.BlockWise1x32)
+    with pytest.raises(ValueError, match="Invalid scaling configuration"):
+        F.scaled_mm(a, b, rows, by.RowWise, one, by.TensorWise)

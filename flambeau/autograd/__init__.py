@@ -143,6 +143,11 @@ class Variable(metaclass=_Variable):
         return data.detach().requires_grad_(requires_grad)
 
 
+def variable(*args, **kwargs):
+    """An old name, which says what to use."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
 def __getattr__(name):
     if name in ("Function", "FunctionCtx", "function", "once_differentiable"):
         module = importlib.import_module("flambeau.autograd.function")

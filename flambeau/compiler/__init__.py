@@ -20,6 +20,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "compile",
+    "config",
     "cudagraph_mark_step_begin",
     "disable",
     "get_default_backend",
@@ -45,6 +46,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "config":
+        return importlib.import_module("flambeau._dynamo.config")
     if name in _HOMES:
         value = getattr(importlib.import_module(f"flambeau._dynamo.{_HOMES[name]}"), name)
         globals()[name] = value

@@ -222,7 +222,7 @@ def _sparse_zeros(sizes, out, dtype, device, layout, name):
 
 def empty(
     *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, memory_format=None, names=None,
+    pin_memory=False, memory_format=None,
 ):  # fmt: skip
     """A tensor with uninitialised memory."""
     if size is out is memory_format is layout is None:
@@ -238,7 +238,7 @@ def empty(
 
 def full(
     size, fill_value, *, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-    pin_memory=False, names=None,
+    pin_memory=False,
 ):  # fmt: skip
     """A tensor with every element equal to fill_value."""
     return _full("full", size, fill_value, out, dtype, device, requires_grad)
@@ -335,7 +335,7 @@ def _constant(word, value):
 
     def of_size(
         *sizes, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False,
-        pin_memory=False, names=None,
+        pin_memory=False,
     ):  # fmt: skip
         if size is out is layout is None:
             t = plain_constant(sizes, dtype, device, value)

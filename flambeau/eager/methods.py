@@ -120,7 +120,7 @@ def is_function(name):
     """Does a row (or alias) of this name have a public function?"""
     if name.endswith("_copy") and name not in TABLE:
         row = TABLE.get(name.removesuffix("_copy"))
-        return row is not None and row.kind == "view"
+        return row is not None and (row.kind == "view" or row.name == "split")
     row = TABLE.get(_aliases.get(name, name))
     return row is not None and "function" in row.variants
 

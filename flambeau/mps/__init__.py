@@ -2,7 +2,28 @@
 
 from typing import Any, NoReturn
 
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "seed", "synchronize"]
+from flambeau.mps import event as event
+from flambeau.mps import profiler as profiler
+from flambeau.mps.event import Event
+
+__all__ = [
+    "Event",
+    "compile_shader",
+    "current_allocated_memory",
+    "device_count",
+    "driver_allocated_memory",
+    "empty_cache",
+    "get_rng_state",
+    "is_available",
+    "load_metallib",
+    "manual_seed",
+    "profiler",
+    "recommended_max_memory",
+    "seed",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "synchronize",
+]
 
 
 def is_available() -> bool:
@@ -19,8 +40,36 @@ def manual_seed(seed: int) -> None:
     """Nothing to seed."""
 
 
-def seed() -> None:
-    """Nothing to seed."""
+def seed() -> NoReturn:
+    """Refused."""
+    raise RuntimeError("Cannot execute getDefaultGenerator() without MPS backend.")
+
+
+def get_rng_state(device: Any = "mps") -> NoReturn:
+    """Refused."""
+    seed()
+
+
+def set_rng_state(new_state: Any, device: Any = "mps") -> NoReturn:
+    """Refused."""
+    seed()
+
+
+def set_per_process_memory_fraction(fraction: float) -> NoReturn:
+    """Refused."""
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    raise RuntimeError("Cannot execute setMemoryFraction() without MPS backend.")
+
+
+def compile_shader(source: str) -> NoReturn:
+    """Refused."""
+    raise RuntimeError("MPS is not available")
+
+
+def load_metallib(source: Any) -> NoReturn:
+    """Refused."""
+    raise RuntimeError("MPS is not available")
 
 
 def synchronize() -> NoReturn:

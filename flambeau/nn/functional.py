@@ -96,6 +96,11 @@ def mish(input: _Any, inplace: bool = False) -> _Any:
 
 
 def __getattr__(name):
+    if name in ("ScalingType", "SwizzleType", "scaled_mm"):
+        from flambeau.nn import scaled_products
+
+        value = globals()[name] = getattr(scaled_products, name)
+        return value
     plain = name.removesuffix("_")
     if "functional_" + name in _TABLE:  # another signature than the function of torch has
         plain = "functional_" + name

@@ -363,6 +363,8 @@ def _gradient_dims(input, spacing, dim, edge_order):
     if isinstance(spacing, str):
         forms = ["Tensor input, *, Number spacing"]
         raise errors.combination("gradient", [input], forms, spacing=spacing)
+    if isinstance(dim, int) and not -errors.LARGEST - 1 <= dim <= errors.LARGEST:
+        raise ValueError("Overflow when unpacking long long")
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")

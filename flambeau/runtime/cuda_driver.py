@@ -246,14 +246,15 @@ class Driver:
 
 
 class Emulated:
-    """One device that is really the host; work is done as soon as it is asked for."""
+    """Devices that are really the host; work is done as soon as it is asked for."""
 
     emulated = True
     recording = False  # libraries have nothing to mind
     api = None
     TOTAL = 1 << 32
 
-    def __init__(self):
+    def __init__(self, devices=1):
+        self.devices = devices
         self.blocks: dict = {}
         self.process = os.getpid()
         self._clock = 0
@@ -262,7 +263,7 @@ class Emulated:
         self.graphs: dict = {}
 
     def count(self):
-        return 1
+        return self.devices
 
     def use(self, index):
         pass
@@ -433,9 +434,13 @@ problems: list = []  # why there is no driver, for those who insist: see torch.c
 
 
 def probe(wanted: str):
-    """A driver if there is one to be had; wanted: "emulated" for the host in its place."""
-    if wanted == "emulated":
-        return Emulated()
+    """A driver if there is one to be had.
+
+    wanted: "emulated" for the host in its place, "emulated:2" for two such devices.
+    """
+    kind, _, devices = wanted.partition(":")
+    if kind == "emulated":
+        return Emulated(int(devices or 1))
     if wanted == "0":
         return None
     try:

@@ -1,27 +1,33 @@
-"""DataParallel: a batch split over devices.
+"""DataParallel: a batch split over the GPUs of one process.
 
-Without a GPU it passes everything through; with one, inputs are moved there first. Batches are not
-split over several: `DistributedDataParallel` does that. The wrapper keeps PyTorch's names: the
-wrapped model is `module`, so saved states begin with "module.".
+Without a GPU it passes everything through; with one, inputs are moved there; with several, each
+gets a replica of the model and a piece of the batch. `DistributedDataParallel`, with a process per
+GPU, is faster. The wrapper keeps PyTorch's names: the wrapped model is `module`, so saved states
+begin with "module.".
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+import flambeau
 from flambeau._device import device as Device
-from flambeau._device import is_there, resolve
+from flambeau._device import is_there, resolve, runtimes_of
 from flambeau._tensor import Tensor
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parallel.parallel_apply import parallel_apply
+from flambeau.nn.parallel.replicate import replicate
+from flambeau.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "data_parallel"]
 
 
 def _chosen(device_ids: Any) -> list:
-    """The GPU that is used, as a list of one device; none without GPUs."""
+    """The GPUs that are used; none without GPUs."""
     if not is_there("cuda"):
         return []
-    ids = ["cuda"] if device_ids is None else list(device_ids)
-    return [resolve(Device("cuda", d) if isinstance(d, int) else d) for d in ids[:1]]
+    if device_ids is None:
+        device_ids = range(runtimes_of(Device("cuda")).driver.count())
+    return [resolve(Device("cuda", d) if isinstance(d, int) else d) for d in device_ids]
 
 
 def _moved(value: Any, place: Any) -> Any:
@@ -37,19 +43,29 @@ def _moved(value: Any, place: Any) -> Any:
     return value
 
 
-def _run(module: Module, place: Any, output: Any, inputs: tuple, named: dict) -> Any:
+def _run(module: Module, places: list, output: Any, inputs: tuple, named: dict, dim: int) -> Any:
     for t in (*module.parameters(), *module.buffers()):
-        if t.device != place:
+        if t.device != places[0]:
             raise RuntimeError(
                 "module must have its parameters and buffers on device "
-                f"{place} (device_ids[0]) but found one of them on device: {t.device}"
+                f"{places[0]} (device_ids[0]) but found one of them on device: {t.device}"
             )
-    found = module(*_moved(inputs, place), **_moved(named, place))
-    return found if output is None else _moved(found, output)
+    if len(places) == 1:
+        found = module(*_moved(inputs, places[0]), **_moved(named, places[0]))
+        return found if output is None else _moved(found, output)
+    pieces, words = scatter_kwargs(inputs, named, places, dim)
+    if not pieces:
+        pieces, words = ((),), ({},)
+    if len(pieces) == 1:
+        return _moved(module(*pieces[0], **words[0]), output or places[0])
+    places = places[: len(pieces)]
+    replicas = replicate(module, places, not flambeau.is_grad_enabled())
+    found = parallel_apply(replicas, pieces, words, places)
+    return gather(found, output or places[0], dim)
 
 
 class DataParallel(Module):
-    """A model that runs on a GPU whatever its inputs are on."""
+    """A model that runs on GPUs whatever its inputs are on."""
 
     module: Any
 
@@ -73,7 +89,7 @@ class DataParallel(Module):
             return self.module(*inputs, **kwargs)
         output = self.output_device
         place = resolve(Device("cuda", output) if isinstance(output, int) else output)
-        return _run(self.module, self._places[0], place, inputs, kwargs)
+        return _run(self.module, self._places, place, inputs, kwargs, self.dim)
 
 
 def data_parallel(
@@ -84,11 +100,12 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Any | None = None,
 ) -> Any:
-    """module(*inputs), with inputs moved to the GPU that is used."""
+    """module(*inputs), with inputs moved to the GPUs that are used."""
     if not isinstance(inputs, tuple):
         inputs = () if inputs is None else (inputs,)
     places, named = _chosen(device_ids), module_kwargs or {}
     if not places:
         return module(*inputs, **named)
     output = Device("cuda", output_device) if isinstance(output_device, int) else output_device
-    return _run(module, places[0], None if output is None else resolve(output), inputs, named)
+    output = None if output is None else resolve(output)
+    return _run(module, places, output, inputs, named, dim)
