@@ -5,6 +5,8 @@ it; a hint of ours may follow after a semicolon or on a new line. What many ops 
 words is here.
 """
 
+import warnings
+
 LARGEST = 2**63 - 1  # number that native code holds
 
 
@@ -21,6 +23,29 @@ class _LinAlgError(RuntimeError):
 
 
 LinAlgError = _LinAlgError
+
+
+class _Said:
+    """Warnings that a program hears only once, unless it wants to hear them always."""
+
+    always = False
+    texts: set = set()
+
+
+def warn_once(text, stacklevel=4):
+    """Warn the first time, as PyTorch does for deprecated functions."""
+    if _Said.always or text not in _Said.texts:
+        _Said.texts.add(text)
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+
+
+def warn_always(mode):
+    """Let warnings that come once come every time, or not."""
+    _Said.always = mode
+
+
+def warns_always():
+    return _Said.always
 
 
 def kind_name(value):

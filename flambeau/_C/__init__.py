@@ -6,7 +6,9 @@ from typing import Any
 from flambeau import interposing
 from flambeau._device import default_device, device
 from flambeau._tensor import Tensor
-from flambeau.autograd.grad_mode import set_grad_enabled
+from flambeau.autograd.function import Error, UndefinedGrad
+from flambeau.autograd.grad_mode import modes, set_grad_enabled
+from flambeau.autograd.node import AccumulateGrad, SavedTensor
 from flambeau.backends.gpu_libraries import _BlasBackend as _BlasBackend
 from flambeau.backends.gpu_libraries import _LinalgBackend as _LinalgBackend
 from flambeau.cuda._devices import devices as cuda_devices
@@ -41,6 +43,17 @@ class _Functions:
 
 _nn = _Functions("nn.functional", _parse_to=_parse_to, log_sigmoid=functional.logsigmoid)
 _linalg, _fft, _special = _Functions("linalg"), _Functions("fft"), _Functions("special")
+_autograd = _Functions(
+    "autograd",
+    SavedTensor=SavedTensor,
+    _saved_tensors_hooks_is_enabled=lambda: modes.saved_hooks_refused is None,
+)
+_functions = _Functions(
+    "autograd",
+    AccumulateGrad=AccumulateGrad,
+    DelayedError=Error,
+    UndefinedGrad=lambda: UndefinedGrad.apply,
+)
 _TensorMeta = type(Tensor)
 _disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
 _OF_GRAPHS = ("Block", "Graph", "Node", "Value")  # of compiled functions

@@ -72,7 +72,18 @@ def _set_requires_grad(self, value):
     requires_grad_(self, value)
 
 
-PROPERTIES["requires_grad"] = property(lambda self: self._requires_grad, _set_requires_grad)
+def _kept(message):
+    """What is not deleted, and why."""
+
+    def refuse(self):
+        raise RuntimeError(message)
+
+    return refuse
+
+
+PROPERTIES["requires_grad"] = property(
+    lambda self: self._requires_grad, _set_requires_grad, _kept("requires_grad must be a bool")
+)
 
 
 @method
@@ -117,12 +128,19 @@ def _set_data(self, value):
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
+    if (value._layout.strides is None) is not (self._layout.strides is None):
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+            "incompatible tensor type."
+        )
     if root_of(value._storage) is not root_of(self._storage):
         self._storage = twin(value._storage, self._storage.version)
     self._layout, self._offset = value._layout, value._offset
 
 
-PROPERTIES["data"] = property(_get_data, _set_data)
+PROPERTIES["data"] = property(
+    _get_data, _set_data, _kept("Deleting tensor data is not allowed. Delete tensor instead!")
+)
 
 
 @method
@@ -202,7 +220,11 @@ def _set_backward_hooks(self, hooks):
         extra_of(self).hooks = hooks
 
 
-PROPERTIES["_backward_hooks"] = property(_get_backward_hooks, _set_backward_hooks)
+PROPERTIES["_backward_hooks"] = property(
+    _get_backward_hooks,
+    _set_backward_hooks,
+    _kept("Deletion of _backwards_hooks not allowed!"),
+)
 
 
 @method

@@ -27,6 +27,13 @@ def is_distributed(self):
     return False
 
 
+@method
+def __dir__(self):
+    """Names of members, without those that only warn, or that no tensor on the CPU has."""
+    gone = {"volatile"} if self.is_cuda else {"volatile", "__cuda_array_interface__"}
+    return [name for name in object.__dir__(self) if name not in gone]
+
+
 @prop
 def volatile(self):
     warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 
-from flambeau import _dtype
+from flambeau import _dtype, errors
 from flambeau._tensor import Tensor
 from flambeau._tensor.legacy import TYPED
 from flambeau.autograd.grad_mode import modes
@@ -146,11 +146,13 @@ def compiled_with_cxx11_abi():
 
 
 def is_warn_always_enabled():
-    return False
+    """Do warnings that come once in a program come every time?"""
+    return errors.warns_always()
 
 
 def set_warn_always(mode):
-    """Accepted: Python's own filters decide how often a warning shows."""
+    """Let warnings that come once in a program come every time, or not."""
+    errors.warn_always(argument("set_warn_always", "mode", 1, "bool", mode))
 
 
 def is_conj(input):

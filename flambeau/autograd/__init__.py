@@ -10,17 +10,26 @@ import warnings
 
 from flambeau._tensor import Tensor
 from flambeau.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
-from flambeau.autograd.engine import GradientEdge, check_recorded, check_root, run_backward
+from flambeau.autograd.engine import (
+    GradientEdge,
+    check_recorded,
+    check_root,
+    queue_callback,
+    run_backward,
+)
 from flambeau.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_multithreading_enabled,
     modes,
     no_grad,
     saved_tensors_hooks,
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from flambeau.autograd.node import SavedTensor as SavedTensor
+from flambeau.errors import warn_once
 
 
 def _tuple(value):
@@ -33,6 +42,14 @@ def _start(tensors, grads, batched=False):
     if len(grads) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
     return [check_root(t, g, k, batched) for k, (t, g) in enumerate(zip(tensors, grads))]
+
+
+_KEEPS_ITSELF = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+    "creating the graph to avoid this. If you have to use this function, make sure to reset the "
+    ".grad fields of your parameters to None after use to break the cycle and avoid the leak."
+)
 
 
 def backward(
@@ -65,6 +82,8 @@ def backward(
             if type(t) is not GradientEdge:
                 t.retain_grad()
     grads = _start(tensors, grad_tensors)
+    if create_graph:
+        warn_once(_KEEPS_ITSELF)
     keep = create_graph if retain_graph is None else retain_graph
     run_backward(tensors, grads, keep, create_graph, inputs)
 
@@ -106,7 +125,15 @@ def grad(
     else:
         found = run_backward(outputs, grads, keep, create_graph, inputs, False, allow_unused)
     if materialize_grads:
-        found = tuple(t.new_zeros(t.shape) if g is None else g for g, t in zip(found, inputs))
+        for g, t in zip(found, inputs):
+            if g is None and type(t) is GradientEdge:
+                raise RuntimeError(
+                    "materialize_grads cannot be used when the given input is a GradientEdge"
+                )
+        found = tuple(
+            t.new_zeros(t.shape, requires_grad=create_graph) if g is None else g
+            for g, t in zip(found, inputs)
+        )
     return found
 
 
@@ -129,6 +156,12 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
     return tuple(None if gone else next(found) for gone in missing)
 
 
+class _Engine:
+    """The engine, as programs reach it that want to be called when a pass is over."""
+
+    queue_callback = staticmethod(queue_callback)
+
+
 class _Variable(type):
     """Tensors and variables are one: every tensor is an instance of Variable."""
 
@@ -138,6 +171,8 @@ class _Variable(type):
 
 class Variable(metaclass=_Variable):
     """Variable(data, requires_grad=False): data as a tensor of its own outside the graph."""
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data, requires_grad=False, volatile=False):
         return data.detach().requires_grad_(requires_grad)
@@ -177,6 +212,7 @@ __all__ = [
     "inference_mode",
     "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_multithreading_enabled",
     "modes",
     "no_grad",
     "saved_tensors_hooks",

@@ -4,6 +4,7 @@ While it is on, recording keeps a traceback with each node (`modes.anomaly`, rea
 made), and a handler (interposing/) stands around the nodes of backward.
 """
 
+import sys
 import warnings
 
 from flambeau import interposing
@@ -18,11 +19,14 @@ class _Checking(interposing.Handler):
 
     def around(self, name, function, args, kwargs):
         node = args[0]
+        above, modes.node = modes.node, node
         try:
             results = function(*args, **kwargs)
         except Exception:
             _warn_origin(node)
             raise
+        finally:
+            modes.node = above
         if modes.anomaly_check_nan:
             for k, r in enumerate(results):
                 if r is not None and r.dtype.category >= 2 and bool((r != r).any()):
@@ -46,18 +50,35 @@ def _switch(mode, check_nan):
 def _warn_origin(node):
     lines = node.metadata.get("traceback_")
     if not lines:
-        warnings.warn(
+        _warn(
             f"Error detected in {node.name()}. No forward pass information available. Enable "
-            "detect anomaly during forward pass for more information.",
-            stacklevel=2,
+            "detect anomaly during forward pass for more information."
         )
         return
-    text = "".join(lines)
-    warnings.warn(
+    _warn(
         f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n"
-        f"{text}",
-        stacklevel=2,
+        + "".join(lines)
     )
+    while (parent := node.metadata.get("parent_")) is not None:
+        lines = parent.metadata.get("traceback_")
+        start = f"\n\nPrevious calculation was induced by {parent.name()}. "
+        if lines:
+            start += "Traceback of forward call that induced the previous calculation:\n"
+            _warn(start + "".join(lines))
+        else:
+            _warn(
+                start + "No forward pass information available. Enable detect anomaly during "
+                "forward pass for more information."
+            )
+        node = parent
+
+
+def _warn(text):
+    """A warning that hides no error: where warnings are errors, it is only printed."""
+    try:
+        warnings.warn(text, stacklevel=3)
+    except UserWarning as error:
+        print(f"Warning: {error}", file=sys.stderr)
 
 
 class detect_anomaly:

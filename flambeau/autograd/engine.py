@@ -11,7 +11,7 @@ import heapq
 from typing import NamedTuple
 
 from flambeau._layout import dense_layout
-from flambeau._tensor import Tensor
+from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.hooks import checked, run_post_hooks, run_tensor_hooks
 from flambeau.autograd.leaves import hand_over, has_hooks, run_leaf_hooks
@@ -45,7 +45,7 @@ class Task:
             if entry is None:
                 self.leaves[id(target)] = [target, grad, False]
             else:
-                entry[1] = entry[1] + grad
+                entry[1] = added(entry[1], grad)
             return
         seq = target.seq
         entry = self.pending.get(seq)
@@ -59,7 +59,7 @@ class Task:
     def sum(self, a, b):
         if id(a) in self.owned and not self.create_graph and a._layout is b._layout:
             return a.add_(b)
-        total = a + b
+        total = added(a, b)
         self.owned.discard(id(a))  # it goes now, and another tensor may get its id
         self.owned.add(id(total))
         return total
@@ -120,7 +120,7 @@ class Task:
                     elif entry[2] and entry[1]._layout is grad._layout:
                         entry[1].add_(grad)
                     else:
-                        entry[1] = entry[1] + grad
+                        entry[1] = added(entry[1], grad)
                         # a sum of our own: the next may be added in place
                         entry[2] = not create_graph
                     continue
@@ -246,6 +246,11 @@ class Task:
             hand_over(leaves, next(iter(leaves)), self.create_graph)
 
 
+def added(a, b):
+    """The sum of two gradients, the earlier one first; sparse ones come last, as in PyTorch."""
+    return b + a if a._layout.strides is None else a + b
+
+
 class Wanted:
     """The inputs a pass is for: edges to them, and the nodes on the way.
 
@@ -331,9 +336,11 @@ def _ones(layout):
 def check_root(t, grad, k=0, batched=False):
     """The gradient that starts at t: as given, checked, or one."""
     if isinstance(t, GradientEdge):
-        if grad is None:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        return grad
+        t = _stand_in(t)
+        if t is None:
+            if grad is None:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            return grad
     if grad is None:
         if not t._requires_grad:
             return None
@@ -372,11 +379,25 @@ def check_root(t, grad, k=0, batched=False):
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph that gradients pass: an output of a node."""
+    """A place in the graph that gradients pass: an output of a node.
+
+    ownership_token: what the tensor is like that it was asked of, if there was one.
+    """
 
     node: object
     output_nr: int
     ownership_token: object = None
+
+
+def _stand_in(edge):
+    """A tensor without values, like the one whose place in the graph it is."""
+    if isinstance(edge.node, AccumulateGrad):
+        return edge.node.variable
+    if edge.ownership_token is None:
+        return None
+    out = make_tensor(edge.ownership_token, None, 0)
+    out._requires_grad = True
+    return out
 
 
 def _edge(t):

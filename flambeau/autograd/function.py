@@ -5,6 +5,7 @@ the user's. `ctx` is that node, as in PyTorch.
 """
 
 import functools
+import inspect
 import warnings
 
 from flambeau._layout import dense_layout
@@ -57,8 +58,9 @@ class FunctionNode(Node, FunctionCtx):
     """The node of a custom function; backward sees it as ctx."""
 
     custom = True
-    _function: "type[Function]"
+    _forward_cls: "type[Function]"
     runs_undefined = True
+    _materialize_non_diff_grads = True  # do outputs marked so get zeros?
 
     def __init__(self):
         self.edges, self.saved, self.hooks, self.outputs = (), (), None, 1
@@ -73,16 +75,36 @@ class FunctionNode(Node, FunctionCtx):
             raise RuntimeError(FREED)
         return tuple(unpack(item, self) for item in self.saved)
 
-    saved_variables = saved_tensors
+    @property
+    def _raw_saved_tensors(self):
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return tuple(map(self._raw, range(len(self.saved))))
+
+    @property
+    def saved_variables(self):
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
 
     def apply(self, grads, create_graph):
+        cls = self._forward_cls
         if self.materialize_grads:
             like = next((g for g in grads if g is not None), None)
             grads = [
                 layout_zeros(layout, like) if g is None and layout is not None else g
                 for g, layout in zip(grads, self.out_layouts)
             ]
-        results = self._function.backward(self, *grads)
+        backward = cls.backward
+        if cls.vjp is not Function.vjp:
+            if backward is not Function.backward:
+                raise RuntimeError(
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+                    "You should only implement one of them."
+                )
+            backward = cls.vjp
+        results = backward(self, *grads)
         results = results if isinstance(results, tuple) else (results,)
         slots = self.slots
         if len(results) > len(slots) and all(r is None for r in results[len(slots) :]):
@@ -134,22 +156,11 @@ def layout_zeros(layout, like=None):
     return filled(dense_layout(layout.shape, layout.dtype, layout.device), 0)
 
 
-_node_classes: dict = {}
-
-
-def _node_class(function):
-    found = _node_classes.get(function)
-    if found is None:
-        found = _node_classes[function] = type(
-            f"{function.__name__}Backward", (FunctionNode,), {"_function": function}
-        )
-    return found
-
-
 class Function:
     """Base of custom functions: static forward(ctx, ...) and backward(ctx, *grads)."""
 
     generate_vmap_rule = False
+    _backward_cls: "type[FunctionNode]"
 
     @staticmethod
     def forward(*args, **kwargs):
@@ -166,6 +177,22 @@ class Function:
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
+        )
+
+    vjp = backward  # another name: a function has one of the two
+
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
         )
 
     def __init__(self, *args, **kwargs):
@@ -186,32 +213,53 @@ class Function:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        if "vjp" in cls.__dict__ and "backward" not in cls.__dict__:
-            cls.backward = cls.__dict__["vjp"]
+        _give_node(cls)
 
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run forward and record the function."""
-        node = _node_class(cls)()
-        tensors = [a for a in args if isinstance(a, Tensor)]
-        recording = modes.grad and any(t._requires_grad for t in tensors)
-        node.needs_input_grad = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
-        separate = cls.setup_context is not Function.setup_context
-        with no_grad():
-            result = (
-                cls.forward(*args, **kwargs) if separate else cls.forward(node, *args, **kwargs)
-            )
-            if separate:
-                cls.setup_context(node, args, result)
-        outs = result if isinstance(result, tuple) else (result,)
-        outs = _finish(node, args, tensors, outs, recording)
-        return outs if isinstance(result, tuple) else outs[0]
+        return run(cls, args, kwargs)[1]
+
+
+def _give_node(cls):
+    cls._backward_cls = type(f"{cls.__name__}Backward", (FunctionNode,), {"_forward_cls": cls})
+
+
+_give_node(Function)
+
+
+def run(cls, args, kwargs):
+    """The node of a call, which is nobody's history if nothing is recorded, and its results."""
+    node = cls._backward_cls()
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    recording = modes.grad and any(t._requires_grad for t in tensors)
+    node.needs_input_grad = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
+    separate = cls.setup_context is not Function.setup_context
+    with no_grad():
+        if separate:
+            result = cls.forward(*args, **kwargs)
+            cls.setup_context(node, _all_arguments(cls.forward, args, kwargs), result)
+        else:
+            result = cls.forward(node, *args, **kwargs)
+    outs = result if isinstance(result, tuple) else (result,)
+    outs = _finish(node, args, tensors, outs, recording)
+    return node, outs if isinstance(result, tuple) else outs[0]
+
+
+def _all_arguments(forward, args, kwargs):
+    """Arguments with those that were left out."""
+    if not kwargs and not getattr(forward, "__defaults__", None):
+        return args
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
 
 
 def _finish(node, args, tensors, outs, recording):
     dirty = set(map(id, node.dirty_tensors))
     blocked = set(map(id, node.non_differentiable))
     returned = set(map(id, outs))
+    given = set(map(id, tensors))
     for t in node.dirty_tensors:
         t._storage.version += 1
         if id(t) not in returned:
@@ -219,32 +267,55 @@ def _finish(node, args, tensors, outs, recording):
                 "Some elements marked as dirty during the forward method were not returned as "
                 "output. The inputs that are modified inplace must all be outputs of the Function."
             )
+        if id(t) not in given:
+            _complain_of_stranger(t)
+    fresh = tuple(_alias(o) if id(o) in given and id(o) not in dirty else o for o in outs)
+    for o in fresh:
+        if isinstance(o, Tensor) and o._view is not None and id(o) not in dirty:
+            o._view.kind = "custom"
     if not recording:
-        node.saved = node.to_save
-        return outs
+        node.saved, node.to_save = node.to_save, ()
+        return fresh
     edges = tuple(edge_of(t) if t._requires_grad else None for t in tensors)
     node.slots = tuple(isinstance(a, Tensor) for a in args)
     node.in_layouts = tuple(t._layout for t in tensors)
-    given = set(map(id, tensors))
-    fresh = tuple(_alias(o) if id(o) in given and id(o) not in dirty else o for o in outs)
-    node.out_layouts = tuple(o._layout if isinstance(o, Tensor) else None for o in fresh)
+    node.out_layouts = tuple(
+        o._layout
+        if isinstance(o, Tensor) and (node._materialize_non_diff_grads or id(given) not in blocked)
+        else None
+        for o, given in zip(fresh, outs)
+    )
     init_node(node, edges, (), len(outs))
     for k, (o, original) in enumerate(zip(fresh, outs)):
         if not isinstance(o, Tensor) or id(original) in blocked or o._layout.dtype.category < 2:
             continue
         if id(o) in dirty:
             _rewritten(o, node, k)
-            continue
-        if o._view is not None:
-            o._view.kind = "custom"
-        o._grad_fn, o._output_nr, o._requires_grad = node, k, True
+        else:
+            o._grad_fn, o._output_nr, o._requires_grad = node, k, True
     node.saved = tuple(None if t is None else _save(t, node, fresh) for t in node.to_save)
     node.to_save = ()
     return fresh
 
 
+_STRANGER = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+    "mutated should be passed to ctx.mark_dirty()."
+)
+
+
+def _complain_of_stranger(t):
+    """Something else than an input was marked as written."""
+    if t._view is not None:
+        raise RuntimeError(_STRANGER)
+    warnings.warn(_STRANGER, stacklevel=5)
+
+
 def _alias(t):
     """An input handed straight back becomes a view of itself, so that it can have a history."""
+    if type(t) is not Tensor:
+        with no_grad():
+            return t.view_as(t)
     out = make_tensor(t._layout, t._storage, t._offset)
     out._view = View(t._view.base if t._view is not None else t, t._storage.version, "custom", None)
     return out
@@ -257,8 +328,7 @@ def _rewritten(t, node, k):
             "a leaf Variable that requires grad has been used in an in-place operation."
         )
     if t._view is not None:
-        if t._view.kind != "plain":
-            views.check_inplace(t)
+        views.check_inplace(t)
         if node.outputs > 1:
             raise RuntimeError(
                 "If your Function modifies inplace an input that is a view of another Tensor, your "
@@ -293,7 +363,7 @@ def once_differentiable(function):
         # the complaint waits in a node of its own, above nothing: only backward() gets there
         ends = [None if r is None else r.detach().requires_grad_() for r in many]
         edges = tuple(None if r is None else edge_of(r) for r in ends)
-        node = init_node(object.__new__(_Once), edges, (), len(many))
+        node = init_node(object.__new__(Error), edges, (), len(many))
         found = [None if r is None else r.detach() for r in many]
         for k, r in enumerate(found):
             if r is not None:
@@ -301,6 +371,18 @@ def once_differentiable(function):
         return tuple(found) if isinstance(results, tuple) else found[0]
 
     return wrapper
+
+
+class UndefinedGrad(Function):
+    """Hands its input on, and no gradient back."""
+
+    @staticmethod
+    def forward(ctx, input):
+        return input.view_as(input)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
 
 
 class InplaceFunction(Function):
@@ -315,7 +397,9 @@ FunctionMeta = type(Function)
 BackwardCFunction = FunctionNode  # what ctx and grad_fn of custom functions are
 
 
-class _Once(Node):
+class Error(Node):
+    """Stands above what must not be differentiated; named as PyTorch's."""
+
     __slots__ = ()
 
     def apply(self, grads, create_graph):

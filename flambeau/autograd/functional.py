@@ -36,9 +36,12 @@ def _as_tuple(values, name, function):
 
 def _entering(tensors, create_graph, requires_grad):
     """Tensors of our own to differentiate at: fresh leaves, or views that keep their history."""
-    if create_graph:
-        return tuple(t.view_as(t) for t in tensors)
-    return tuple(t.detach().requires_grad_(requires_grad) for t in tensors)
+    return tuple(
+        t.view_as(t)
+        if create_graph and t.requires_grad
+        else t.detach().requires_grad_(requires_grad)
+        for t in tensors
+    )
 
 
 def _leaving(tensors, create_graph, is_tuple):
@@ -252,9 +255,8 @@ def _rows(index, out, inputs, create_graph, strict):
     """The Jacobian of one output with respect to every input, one backward pass per element."""
     rows: list[list] = [[] for _ in inputs]
     for element in range(out.nelement()):
-        one_hot = flambeau.zeros_like(out, memory_format=flambeau.contiguous_format)
-        one_hot.view(-1)[element] = 1
-        found = _grad((out,), inputs, (one_hot,), create_graph=create_graph, retain_graph=True)
+        entry = out.reshape(-1)[element]
+        found = _grad((entry,), inputs, (None,), create_graph=create_graph, retain_graph=True)
         for i, (g, x) in enumerate(zip(found, inputs, strict=True)):
             if g is None:
                 if strict:

@@ -20,7 +20,9 @@ class _Modes(threading.local):
     saved_hooks = ()  # stack of (pack, unpack), innermost last
     saved_hooks_refused = None  # why saved_tensors_hooks may not be entered now
     task: Any = None  # the backward pass that runs
+    multithreading = True  # what the program says of threads of backward
     anomaly = False
+    node: Any = None  # the node of backward that runs, in anomaly mode
     anomaly_check_nan = True
     watched = False  # anomaly mode or hooks on saved tensors: recording takes the slower way
 
@@ -174,16 +176,21 @@ class set_multithreading_enabled(_Switch):
     """Says whether backward may use several threads; it runs in the calling one here, always."""
 
     def __init__(self, mode):
-        self.mode = mode
+        self.mode, self.previous = mode, modes.multithreading
+        modes.multithreading = mode
 
     def clone(self):
         return set_multithreading_enabled(self.mode)
 
+    def __call__(self, function):
+        modes.multithreading = self.previous
+        return super().__call__(function)
+
     def __enter__(self):
-        pass
+        modes.multithreading = self.mode
 
     def __exit__(self, *error):
-        pass
+        modes.multithreading = self.previous
 
 
 def _tell_makers():
@@ -194,6 +201,11 @@ def _tell_makers():
 
 def is_grad_enabled():
     return modes.grad or modes.claimed
+
+
+def is_multithreading_enabled():
+    """May backward use several threads, as far as the program says?"""
+    return modes.multithreading
 
 
 def is_inference_mode_enabled():

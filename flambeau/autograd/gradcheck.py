@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import flambeau
 from flambeau.autograd import forward_ad
+from flambeau.autograd.function import UndefinedGrad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -299,21 +300,6 @@ def _check_zero_in_zero_out(outputs, inputs):
                 raise GradcheckError(f"grad is incorrect {what}")
 
 
-def _undefined(out):
-    """The output, behind a function whose backward passes no gradient on."""
-
-    class UndefinedGrad(flambeau.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.view_as(x)
-
-        @staticmethod
-        def backward(ctx, g):
-            return None
-
-    return UndefinedGrad.apply(out)
-
-
 def _check_undefined(func, inputs):
     """Backward must live with outputs whose gradient never arrives: all of them, or any one."""
     xs = _with_grad(inputs)
@@ -321,7 +307,9 @@ def _check_undefined(func, inputs):
     missing = [set(range(count)), *({i} for i in range(count) if count > 1)]
     for absent in missing:
         outputs = _with_grad(_as_tuple(func(*inputs)))
-        outputs = [_undefined(out) if i in absent else out for i, out in enumerate(outputs)]
+        outputs = [
+            UndefinedGrad.apply(out) if i in absent else out for i, out in enumerate(outputs)
+        ]
         zeros = [flambeau.zeros_like(out) for out in outputs]
         problem = cause = None
         try:

@@ -23,7 +23,8 @@ def get_gradient_edge(tensor):
             "gradients"
         )
     target, number = edge_of(tensor)
-    return GradientEdge(accumulator_of(target) if isinstance(target, Tensor) else target, number)
+    node = accumulator_of(target) if isinstance(target, Tensor) else target
+    return GradientEdge(node, number, tensor._layout)
 
 
 def increment_version(tensor):
@@ -112,15 +113,34 @@ def _hook_all(tensors, fn):
 class _Clones:
     """What allow_mutation_on_saved_tensors gives: nothing to clear, nodes hold the copies."""
 
+    runs = True
+
     def clear(self):
         pass
+
+    def unpacked(self, t):
+        if not self.runs:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
+        return t
+
+
+_allowing = threading.local()
 
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors():
     """Saved tensors may be written to afterwards: each node keeps a copy of its own."""
-    with saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
-        yield _Clones()
+    if getattr(_allowing, "clones", None) is not None:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    clones = _allowing.clones = _Clones()
+    try:
+        with saved_tensors_hooks(lambda t: t.detach().clone(), clones.unpacked):
+            yield clones
+    finally:
+        clones.runs, _allowing.clones = False, None
 
 
 __all__ = [

@@ -62,8 +62,7 @@ def run_post_hooks(node, results, grads):
 def run_tensor_hooks(hooks, grads):
     """Hooks on the outputs of a node, then the gradients that outputs retain."""
     for number, table in hooks.tensor.items():
-        if grads[number] is not None:
-            grads[number] = run_hooks(table, grads[number])
+        grads[number] = run_hooks(table, grads[number])
     for number, reference in hooks.retain.items():
         t = reference()
         if t is not None and grads[number] is not None:

@@ -78,6 +78,7 @@ def accumulate(leaf, grad, create_graph):
             new = hook(leaf)
             if new is not None:
                 check_value(hook, new, leaf)
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
         if node is not None and node.hooks is not None:
             for hook in list(node.hooks.post.values()):
                 hook((), (grad,))
@@ -107,7 +108,9 @@ SPARE = 1 << 12  # bytes of other tensors that a gradient may keep alive
 def _own(leaf, grad, create_graph):
     """The first gradient is kept, not copied, unless somebody else may see its memory."""
     if grad._layout.strides is None:  # sparse: it says itself whose memory it has
-        return grad if create_graph else grad.detach()
+        shared = sys.getrefcount(grad) > OWN_REFERENCES or not _lies_plainly(grad)
+        kept = grad if create_graph else grad.detach()
+        return kept.clone() if shared else kept
     # references: those of the calls that led here and getrefcount's own
     if grad._view is not None:
         shared = sys.getrefcount(grad._storage) > 3 or sys.getrefcount(grad._view.base) > 2
@@ -123,6 +126,13 @@ def _own(leaf, grad, create_graph):
     if grad._view is not None or (grad._requires_grad and not create_graph):
         return grad.clone() if create_graph else grad.detach()
     return grad
+
+
+def _lies_plainly(sparse):
+    """Are there values, side by side, which are nobody's view?"""
+    if not sparse.is_sparse:
+        return True
+    return sparse._values().is_contiguous() and sparse._indices().is_contiguous()
 
 
 def _like(layout, wanted):

@@ -75,6 +75,17 @@ class Node:
     releases_more = False  # does release() do more than forget `saved`?
     shown: tuple | None = None  # PyTorch's order of edges, -1 where it counts a number; None: ours
 
+    def __call__(self, *grads):
+        """The derivative alone, without hooks: what it makes of gradients of the outputs."""
+        if len(grads) != self.outputs:
+            raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        results = list(self.apply(list(grads), modes.grad))
+        if self.shown is not None:
+            results = [None if k < 0 else results[k] for k in self.shown]
+        return results[0] if len(results) == 1 else tuple(results)
+
     def name(self):
         return type(self).__name__
 
@@ -119,16 +130,31 @@ class Node:
     def __getattr__(self, name):
         if name.startswith("_saved_"):
             return self._look_up_saved(name[7:])
+        if name.startswith("_raw_saved_"):
+            return self._raw(self._place_of_saved(name[11:]))
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def _look_up_saved(self, name):
+    def _place_of_saved(self, name):
         if name not in self.saved_names:
             name = _OUR_NAMES.get(name, name)
         if name not in self.saved_names:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '_saved_{name}'")
+        return self.saved_names.index(name)
+
+    def _look_up_saved(self, name):
+        k = self._place_of_saved(name)
         if self.saved is None:
             raise RuntimeError(FREED)
-        return unpack(self.saved[self.saved_names.index(name)], self)
+        found = self.saved[k]
+        if type(found) in (list, tuple):
+            return tuple(unpack(item, self) for item in found)
+        return unpack(found, self)
+
+    def _raw(self, k):
+        """A saved value as it lies, to give it hooks."""
+        raw = object.__new__(SavedTensor)
+        raw.node, raw.place = self, k
+        return raw
 
     def __dir__(self):
         return [*object.__dir__(self), *(f"_saved_{n}" for n in self.saved_names)]
@@ -206,10 +232,19 @@ def set_view_history(function):
 def _regenerate(t, view):
     base = view.base
     if base._requires_grad and base._grad_fn is not None:
-        t._grad_fn = _view_history(base, t)
-        t._output_nr = 0
-        t._requires_grad = True
+        node = _view_history(base, t)
+        if t._extra is not None and t._extra.retains_grad and t._grad_fn is not None:
+            keep_retaining(t, node)
+        t._grad_fn, t._output_nr, t._requires_grad = node, 0, True
     view.version = t._storage.version
+
+
+def keep_retaining(t, node):
+    """.grad belongs to the tensor as it is now: a retained gradient moves to its new history."""
+    if t._grad_fn is not node and t._grad_fn.hooks is not None:
+        t._grad_fn.hooks.retain.pop(t._output_nr, None)
+    if node is not None:
+        node._hooks().retain[0] = weakref.ref(t)
 
 
 # Note [No reference cycles]
@@ -298,7 +333,7 @@ class Packed:
         if t._storage.version != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as "
-                "input to pack hook can not be modified by in-place operations as "
+                "input to pack hook cannot be modified by in-place operations as "
                 "this can lead to unexpected side-effects. Please open an issue if "
                 "you need to perform in-place operations on the input to a pack hook."
             )
@@ -321,18 +356,59 @@ class Packed:
         t.__dict__.update(own)
         target, number = edge
         if isinstance(target, Tensor):
-            target, number = init_node(object.__new__(_Same), (edge,), ()), 0
+            target, number = init_node(object.__new__(Same), (edge,), ()), 0
         t._grad_fn, t._output_nr, t._requires_grad = target, number, True
         return t
 
 
-class _Same(Node):
+class Same(Node):
     """From what a hook unpacked to the leaf it stands for."""
 
     __slots__ = ()
 
     def apply(self, grads, create_graph):
         return grads
+
+
+class SavedTensor:
+    """A saved value of a node, whose hooks may be set once."""
+
+    __slots__ = ("node", "place")
+
+    def __init__(self):
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+
+    def register_hooks(self, pack_hook=None, unpack_hook=None):
+        """From now on the node keeps what pack_hook makes of the value, until it is needed."""
+        if not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError("register_hooks(): incompatible function arguments.")
+        node, k = self.node, self.place
+        if node.saved is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. " + _AFTER
+            )
+        item = node.saved[k]
+        if item is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor with value None is forbidden"
+            )
+        if type(item) is Packed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: "
+                "only one pair of hooks is allowed at a time."
+            )
+        t, number = unpack(item, node), getattr(item, "output_nr", None)
+        if number is not None:
+            t = t.detach()
+        packed = Packed(t, (pack_hook, unpack_hook), number)
+        node.saved = (*node.saved[:k], packed, *node.saved[k + 1 :])
+
+
+_AFTER = (
+    "Saved intermediate values of the graph are freed when you call .backward() or "
+    "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+    "time or if you need to access saved variables after calling backward."
+)
 
 
 def save_input(t):
@@ -401,6 +477,8 @@ def init_node(node, edges, saved, outputs=1):
     node.seq, node.hooks = next_sequence(), None
     if modes.anomaly:
         node.metadata["traceback_"] = traceback.format_stack()[:-1]
+        if modes.node is not None:
+            node.metadata["parent_"] = modes.node
     return node
 
 

@@ -8,12 +8,11 @@ views of that base notice by the version counter and get a fresh grad_fn when so
 
 import gc
 import sys
-import weakref
 
 from flambeau._layout import maybe_overlaps
 from flambeau._tensor import Tensor, make_tensor
 from flambeau.autograd.grad_mode import modes
-from flambeau.autograd.node import Node, edge_of, init_node, set_view_history
+from flambeau.autograd.node import Node, edge_of, init_node, keep_retaining, set_view_history
 from flambeau.ops.memory_views import as_strided_backward
 from flambeau.ops.table import public
 
@@ -186,7 +185,7 @@ def rebase(t, node):
     view = t._view
     extra = t._extra
     if extra is not None and extra.retains_grad and t._grad_fn is not None:
-        _keep_retaining(t, node if view is None else None)
+        keep_retaining(t, node if view is None else None)
     if view is None:
         fresh = not t._requires_grad
         t._grad_fn, t._output_nr, t._requires_grad = node, 0, True
@@ -203,18 +202,10 @@ def rebase(t, node):
     base._grad_fn, base._output_nr, base._requires_grad = copy, 0, True
     t._grad_fn, t._output_nr, t._requires_grad = _history(base, t), 0, True
     if extra is not None and extra.retains_grad:
-        _keep_retaining(t, t._grad_fn)
+        keep_retaining(t, t._grad_fn)
     view.version = t._storage.version
     if fresh and sys.getrefcount(t._storage) > 3:
         _tell_views(base)
-
-
-def _keep_retaining(t, node):
-    """.grad belongs to the tensor as it is now: a retained gradient moves to its new history."""
-    if t._grad_fn is not node and t._grad_fn.hooks is not None:
-        t._grad_fn.hooks.retain.pop(t._output_nr, None)
-    if node is not None:
-        node._hooks().retain[0] = weakref.ref(t)
 
 
 def _tell_views(base):

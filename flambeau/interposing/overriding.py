@@ -337,6 +337,9 @@ def _make_wrapper_subclass(
     device: Any = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
     **options: Any,
 ) -> Any:
     """A tensor of a subclass whose values others hold; it has memory that nobody reads."""

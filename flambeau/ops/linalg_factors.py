@@ -6,9 +6,9 @@ linalg_ldl.py, orthogonal ones in linalg_orthogonal.py.
 """
 
 from flambeau import _dtype as d
+from flambeau.errors import warn_once
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import adjoint
-from flambeau.ops.matrices import warn_once
 from flambeau.ops.support import refuse_complex32
 from flambeau.ops.table import composite, holds_anywhere, public, template
 from flambeau.return_types import linalg_cholesky_ex as CholeskyEx

@@ -8,10 +8,10 @@ themselves. Launchers of QR: eager/linalg_reflectors.py.
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import broadcast_shape
+from flambeau.errors import warn_once
 from flambeau.ops import linalg_checks as check
 from flambeau.ops.linalg_solving import _is_vector, adjoint
 from flambeau.ops.linalg_spectra import pinv_grad
-from flambeau.ops.matrices import warn_once
 from flambeau.ops.table import composite, holds_anywhere, public, template
 from flambeau.return_types import geqrf as Geqrf
 from flambeau.return_types import linalg_lstsq as Lstsq

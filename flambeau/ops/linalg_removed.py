@@ -1,6 +1,6 @@
 """Old names: `lu`, and functions that PyTorch removed and that only say where to go instead."""
 
-from flambeau.ops.matrices import warn_once
+from flambeau.errors import warn_once
 from flambeau.ops.table import composite, public
 from flambeau.return_types import _lu_with_info as LuWithInfo
 

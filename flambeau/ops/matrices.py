@@ -1,22 +1,12 @@
 """Small matrix ops put together from others: trace, cross, vander."""
 
-import warnings
-
 from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar as m
+from flambeau.errors import warn_once
 from flambeau.ops.support import group_of
 from flambeau.ops.table import composite, public
-
-_said: set = set()
-
-
-def warn_once(text):
-    """A warning that a program hears only once, as PyTorch does it for deprecated functions."""
-    if text not in _said:
-        _said.add(text)
-        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _trace_grad(g, input_layout):

@@ -12,8 +12,8 @@ from flambeau import _dtype as d
 from flambeau import errors
 from flambeau._layout import wrap_dim
 from flambeau.codegen import scalar as m
+from flambeau.errors import warn_once
 from flambeau.ops import einsum as einsum_notation
-from flambeau.ops.matrices import warn_once
 from flambeau.ops.support import group_of, refuse_complex32
 from flambeau.ops.table import OptionalTensor, Scalar, composite, public, template
 

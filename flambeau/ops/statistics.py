@@ -118,13 +118,18 @@ _VAR_MEAN_JVP = _with_mean_jvp(lambda t, x, out, dim, c, k: _var_jvp(t, x, dim, 
 _STD_MEAN_JVP = _with_mean_jvp(_std_jvp)
 
 
-def _with_mean_grad(spread):
-    def grad(gs, input, out0, dim, correction, keepdim):
-        g = spread(gs[0], input, out0, dim, correction, keepdim)
-        count = reduced_count(input.shape, dim)
-        return (g + restore_dims(gs[1], input.shape, dim, keepdim) / count,)
+def _mean_share(g, input, dim, keepdim):
+    return restore_dims(g, input.shape, dim, keepdim) / reduced_count(input.shape, dim)
 
-    return grad
+
+def _var_mean_grad(gs, input, dim, correction, keepdim):
+    spread = var_grad(gs[0], input, dim, correction, keepdim)
+    return (spread + _mean_share(gs[1], input, dim, keepdim),)
+
+
+def _std_mean_grad(gs, input, out0, dim, correction, keepdim):
+    spread = std_grad(gs[0], input, out0, dim, correction, keepdim)
+    return (spread + _mean_share(gs[1], input, dim, keepdim),)
 
 
 def _degrees(name):
@@ -189,7 +194,7 @@ def _std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False
     **_row("var_mean", 2),
     finish=lambda s, count, correction: (_variance(s, count, correction), _mean_of(s, count)),
     node="VarMeanBackward0",
-    joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+    joint_grad=_var_mean_grad,
     jvp=_VAR_MEAN_JVP,
 )
 def _var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
@@ -201,7 +206,7 @@ def _var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = 
     **_row("std_mean", 2),
     finish=lambda s, count, correction: (_deviation(s, count, correction), _mean_of(s, count)),
     node="StdMeanBackward0",
-    joint_grad=_with_mean_grad(std_grad),
+    joint_grad=_std_mean_grad,
     jvp=_STD_MEAN_JVP,
 )
 def _std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
@@ -254,7 +259,7 @@ def _complex_std(input, dim: Dims = None, correction: float = 1.0, keepdim: bool
     **_COMPLEX,
     node="VarMeanBackward0",
     outputs=2,
-    joint_grad=_with_mean_grad(lambda g, x, out, dim, c, k: var_grad(g, x, dim, c, k)),
+    joint_grad=_var_mean_grad,
     jvp=_VAR_MEAN_JVP,
 )
 def _complex_var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):
@@ -266,7 +271,7 @@ def _complex_var_mean(input, dim: Dims = None, correction: float = 1.0, keepdim:
     **_COMPLEX,
     node="StdMeanBackward0",
     outputs=2,
-    joint_grad=_with_mean_grad(std_grad),
+    joint_grad=_std_mean_grad,
     jvp=_STD_MEAN_JVP,
 )
 def _complex_std_mean(input, dim: Dims = None, correction: float = 1.0, keepdim: bool = False):

@@ -7,12 +7,13 @@ backward run with batched tensors, as one function below. For jvp it has a `jvp`
 from typing import Any
 
 from flambeau._tensor import Tensor
-from flambeau.autograd.function import Function, FunctionNode
+from flambeau.autograd.function import Function, FunctionNode, run
 from flambeau.autograd.grad_mode import no_grad
+from flambeau.autograd.node import Same, edge_of, init_node
 from flambeau.transforms.batching import BatchLevel
-from flambeau.transforms.duals import DualLevel
+from flambeau.transforms.duals import DualLevel, checked_tangent, modes_forward
 from flambeau.transforms.handling import rule
-from flambeau.transforms.levels import Level, is_at, mapped, same, settled
+from flambeau.transforms.levels import Level, Wrapped, is_at, mapped, same, settled
 
 _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 
@@ -36,13 +37,15 @@ def _apply(level, place, args, kwargs):
             "jacrev, ...), it must override the setup_context staticmethod. " + _MORE
         )
     if isinstance(level, BatchLevel):
-        run = _batched(level, cls)
+        known = _batched(level, cls)
+    elif _is_alone(level, given):
+        return _moving(level, cls, given, kwargs)
     else:
-        run = _dual(level, cls)
+        known = _dual(level, cls)
     if not any(is_at(a, level) and a._requires_grad for a in given):
-        return run(*given)
+        return known(*given)
     # recorded at this level too: the function, whose forward is what we have just found
-    outer = type(cls.__name__, (_Recorded,), {"inner": cls, "run": staticmethod(run)})
+    outer = type(cls.__name__, (_Recorded,), {"inner": cls, "known": staticmethod(known)})
     with settled():  # forward of functions runs without recording
         return place.copy(outer, *given, **kwargs)
 
@@ -51,12 +54,12 @@ class _Recorded(Function):
     """A function at a level, on the tape of its tensors."""
 
     inner: Any = None
-    run: Any = None
+    known: Any = None
 
     @classmethod
     def forward(cls, ctx, *args):
         ctx.level_args = args
-        found = cls.run(*[same(a) if hasattr(a, "_level") else a for a in args])
+        found = cls.known(*[same(a) if hasattr(a, "_level") else a for a in args])
         outs = found if isinstance(found, tuple) else (found,)
         with no_grad():
             if cls.inner.setup_context is not Function.setup_context:
@@ -202,43 +205,152 @@ def _generated(level, cls, args):
 # -- jvp -------------------------------------------------------------------------------------------
 
 
+def _is_alone(level, args):
+    """Does nobody below this level want to know of the function?"""
+    values = [level.plain(a) for a in args if isinstance(a, Tensor)]
+    if any(type(v) is Wrapped for v in values):
+        return False
+    return not level.hides or not any(v._requires_grad for v in values)
+
+
+def _moving(level, cls, args, kwargs):
+    """The function on tensors of the level, none of which moves meanwhile, and then its `jvp`."""
+    tangents = [a._tangent if is_at(a, level) else None for a in args]
+    on, modes_forward.on = modes_forward.on, False
+    try:
+        node, found = run(cls, args, kwargs)
+        outs = list(found) if isinstance(found, tuple) else [found]
+        if on and any(t is not None for t in tangents):
+            outs = _moved(level, cls, node, args, tangents, outs)
+    finally:
+        modes_forward.on = on
+    if not level.hides:
+        for o in outs:
+            if is_at(o, level) and o._requires_grad:
+                _lead_to(o._value, edge_of(o))
+    return tuple(outs) if isinstance(found, tuple) else outs[0]
+
+
+def _moved(level, cls, node, args, tangents, outs):
+    """The same outputs as they move."""
+    unwritten = {id(t): +t._storage.version for t in tangents if t is not None}
+    moved = [level.plain(t) for t in _pushed(cls, node, args, tangents, len(outs))]
+    for a, t in zip(args, tangents):
+        dirty = t is not None and any(a is d for d in node.dirty_tensors)
+        if dirty and t._storage.version == unwritten[id(t)]:
+            raise RuntimeError(_WAYS["inplace"])
+    return [
+        _with_tangent(level, node, args, tangents, k, o, t)
+        for k, (o, t) in enumerate(zip(outs, moved, strict=True))
+    ]
+
+
+def _lead_to(value, edge):
+    """Let a value have the history of the tensor that stands for it."""
+    value._grad_fn, value._output_nr = init_node(object.__new__(Same), (edge,), ()), 0
+    value._requires_grad = True
+
+
+_WAYS = {
+    "inplace": "An inplace custom Function is not modifying the forward mode gradients inplace. If "
+    "the forward is modifying an input inplace, then the jvp function must modify the "
+    "corresponding gradient inplace.",
+    "view": "A custom Function's forward is returning a view (or an input as-is) but the jvp is "
+    "not returning a view.",
+    "input": "A custom Function is returning a view but the jvp is not returning a view of the "
+    "given grad input.",
+    "base": "A custom Function is returning a view but the jvp is not returning a view of the same "
+    "base as the given grad input.",
+    "fixed": "Function's jvp returned a gradient at position {k}, but  the corresponding forward "
+    "output is not a differentiable Tensor.You should return None at that position instead.",
+}
+
+
+def _with_tangent(level, node, args, tangents, k, out, tangent):
+    """An output that moves as `jvp` says, if that is what forward did."""
+    marked = any(out is t for t in node.non_differentiable)
+    if not isinstance(out, Tensor) or marked or out._layout.dtype.category < 2:
+        if tangent is not None and isinstance(out, Tensor):
+            raise RuntimeError(_WAYS["fixed"].format(k=k))
+        return out
+    if tangent is None:
+        return out
+    if out._view is not None and not any(out is t for t in node.dirty_tensors):
+        _check_view(out, tangent, args, tangents)
+    if not is_at(out, level):
+        fresh: Any = level.lift(out.detach())
+        fresh._grad_fn, fresh._output_nr = out._grad_fn, out._output_nr
+        fresh._requires_grad, out = out._requires_grad, fresh
+    out._tangent = checked_tangent(out, tangent)
+    return out
+
+
+def _check_view(out, tangent, args, tangents):
+    """What is a view of an argument has to move as a view of its tangent."""
+    base = out._view.base
+    for a, given in zip(args, tangents):
+        if given is None or base is not (a if a._view is None else a._view.base):
+            continue
+        if tangent._view is None:
+            raise RuntimeError(_WAYS["view"])
+        if a._view is None:
+            if tangent._view.base is not (given if given._view is None else given._view.base):
+                raise RuntimeError(_WAYS["input"])
+        elif given._view is None or tangent._view.base is not given._view.base:
+            raise RuntimeError(_WAYS["base"])
+        return
+
+
 def _dual(level: DualLevel, cls: Any) -> Any:
-    def run(*args: Any) -> Any:
+    """The function on values, and its `jvp` on tangents; both are seen by levels below."""
+
+    def known(*args: Any) -> Any:
         primals = [level.plain(a) for a in args]
         found = cls.apply(*primals)
         tangents = [a._tangent if is_at(a, level) else None for a in args]
         if all(t is None for t in tangents):
             return mapped(level.lift, found)
-        moved = _pushed(cls, primals, tangents, found)
+        ctx = cls._backward_cls()
+        ctx.needs_input_grad = tuple(t is not None for t in tangents)
+        with no_grad():
+            if cls.setup_context is not Function.setup_context:
+                cls.setup_context(ctx, tuple(primals), found)
+            else:
+                cls.forward(ctx, *primals)
         outs = found if isinstance(found, tuple) else (found,)
+        moved = _pushed(cls, ctx, primals, tangents, len(outs))
         wrapped = tuple(
             level.dual(o, t) if isinstance(o, Tensor) else o for o, t in zip(outs, moved)
         )
         return wrapped if isinstance(found, tuple) else wrapped[0]
 
-    return run
+    return known
 
 
-def _pushed(cls, primals, tangents, found):
-    """What the `jvp` staticmethod says of tangents."""
-    own = getattr(cls, "jvp", None)
-    if own is None or own is getattr(Function, "jvp", None):
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with "
-            "forward mode AD."
-        )
-    ctx = FunctionNode()
-    ctx.needs_input_grad = tuple(t is not None for t in tangents)
-    with no_grad():
-        if cls.setup_context is not Function.setup_context:
-            cls.setup_context(ctx, tuple(primals), found)
-        else:
-            cls.forward(ctx, *primals)
-    ctx.saved = getattr(ctx, "saved_for_forward", None) or ctx.to_save
+def _pushed(cls, ctx, args, tangents, count):
+    """What the `jvp` staticmethod says of tangents; it sees what was saved for it."""
     if ctx.materialize_grads:
         tangents = [
-            p.new_zeros(p.shape) if t is None and isinstance(p, Tensor) else t
-            for p, t in zip(primals, tangents)
+            t.new_zeros(a.shape, dtype=a.dtype)
+            if g is None and isinstance(a, Tensor) and a._layout.dtype.category >= 2
+            else g
+            for a, g in zip(args, tangents)
+            for t in [next(t for t in tangents if t is not None)]
         ]
-    moved = cls.jvp(ctx, *tangents)
-    return moved if isinstance(moved, tuple) else (moved,)
+    kept, ctx.saved = ctx.saved, getattr(ctx, "saved_for_forward", ())
+    try:
+        moved = cls.jvp(ctx, *tangents)
+    finally:
+        ctx.saved = kept
+    moved = moved if isinstance(moved, tuple) else (moved,)
+    if len(moved) != count:
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients (expected "
+            f"{count} but got {len(moved)})"
+        )
+    for k, t in enumerate(moved):
+        if t is not None and not isinstance(t, Tensor):
+            raise RuntimeError(
+                f"expected Variable or None (got {type(t).__name__}) for grad output {k}."
+            )
+    return moved

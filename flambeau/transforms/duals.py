@@ -90,6 +90,8 @@ class DualLevel(Level):
         with below(self):
             self._rise(target, value, tangent)
             overwrite(target._value, value)
+            if not modes_forward.on:
+                return
             if target._tangent is not None:
                 target._tangent.copy_(_zeros(target._tangent) if tangent is None else tangent)
             elif tangent is not None:

@@ -381,7 +381,8 @@ class _Region:
             f"Tensors saved during recomputation, and where:\n\n{runs[1]}\n\n"
             " ERROR: Detected non-determinism while running activation checkpointing\n\n"
             " The first line where the two lists differ shows where the function did something "
-            "else the second time."
+            "else the second time. You are seeing this error because you passed `debug=True` to "
+            "checkpoint."
         )
 
 

@@ -13,7 +13,8 @@ sys.path.insert(0, str(HERE.parents[1]))
 from tests.autograd.behaviour import outcome  # noqa: E402
 
 sections = [f'"torch": "{torch.__version__}"']
-for topic in ("engine", "accumulate", "inplace", "hooks", "function", "modes", "inference"):
+TOPICS = "engine accumulate inplace hooks function modes inference graph_objects"
+for topic in TOPICS.split():
     cases = importlib.import_module(f"tests.autograd.test_{topic}").cases
     lines = [f"{json.dumps(n)}: {json.dumps(outcome(torch, f))}" for n, f in cases.found.items()]
     sections.append(f'"{topic}": {{\n' + ",\n".join(lines) + "\n}")

@@ -75,14 +75,8 @@ class BackwardHook:
 
         def attach(node):
             def hook(grads, _):
-                if self.grad_output is None:
-                    raise RuntimeError(
-                        "Module backward hook for grad_input is called before the grad_output "
-                        "one. This happens because the gradient in your nn.Module flows to the "
-                        "Module's input without passing through the Module's output. Make sure "
-                        "that the output depends on the input and that the loss is computed based "
-                        "on the output."
-                    )
+                if self.grad_output is None:  # a pass that did not come through the outputs
+                    return None
                 found = self._call(self._spread(grads, self.input_places, self.inputs))
                 self.grad_output = None
                 return tuple(found[k] for k in self.input_places)
