@@ -196,3 +196,43 @@ def test_functions_that_would_forget_the_mask_are_refused(name):
 def test_refusal_is_pytorchs(run, kind):
     with pytest.raises(kind):
         run(torch.eye(2).to_sparse())
+
+
+# -- masks of inputs and results, sparse inputs
+
+
+def test_masks_have_the_shape_and_layout_of_inputs_and_results():
+    x, row = torch.arange(6.0).reshape(2, 3), torch.tensor([True, False, True])
+    assert masked._input_mask(x, mask=row).tolist() == [[True, False, True]] * 2
+    assert masked._input_mask(x.to_sparse(), mask=row).layout is torch.sparse_coo
+    assert masked._output_mask(masked.sum, x, 0, mask=row).tolist() == row.tolist()
+    assert masked._output_mask(masked.norm, x, 2, 1, mask=row).tolist() == [True, True]
+    assert masked._output_mask(masked.cumsum, x, 1, mask=row).shape == (2, 3)
+    assert masked._combine_input_and_mask(masked.amax, x, row).tolist()[0] == [0, -math.inf, 2]
+    with pytest.raises(IndexError, match="mask dimensionality higher than of the input"):
+        masked._input_mask(x[0], mask=torch.ones(2, 3, dtype=torch.bool))
+    with pytest.raises(ValueError, match="_input_mask requires explicit mask"):
+        masked._input_mask(x)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "mean", "norm"])
+@pytest.mark.parametrize("to", ["to_sparse", "to_sparse_csr"])
+def test_reductions_of_sparse_inputs_have_their_layout(name, to):
+    x, function = torch.tensor([[1.0, 0.0, 3.0], [0.0, 5.0, 0.0]]), getattr(masked, name)
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    found = function(getattr(x, to)(), dim=1, keepdim=True, mask=getattr(mask, to)())
+    assert found.layout is getattr(x, to)().layout
+    expected = function(x, dim=1, keepdim=True, mask=mask)
+    kept = masked._output_mask(function, x, dim=1, keepdim=True, mask=mask)
+    assert found.to_dense()[kept].tolist() == expected[kept].tolist()
+    dense = function(x, dim=1, keepdim=True, mask=getattr(mask, to)())  # a sparse mask alone
+    assert dense[kept].tolist() == expected[kept].tolist()
+
+
+def test_choices_by_sparse_masks_keep_what_is_true():
+    x, mask = torch.tensor([[1, 0, 3], [4, 5, 0]]), torch.tensor([[1, 1, 0], [0, 0, 1]]).bool()
+    for to in ("to_sparse", "to_sparse_csr"):
+        found = masked._where(getattr(mask, to)(), getattr(x, to)(), torch.tensor(9))
+        assert found.values().tolist() == [1, 0, 0]
+    hybrid = masked._where(mask.to_sparse(1), x.to_sparse(1), torch.tensor(9))
+    assert hybrid.to_dense().tolist() == [[1, 0, 9], [9, 9, 0]]

@@ -69,6 +69,23 @@ SWITCHES = {
     "torch.cuda.jiterator._create_jit_fn": lambda *_, **__: None,
     "torch.cuda.jiterator._create_multi_output_jit_fn": lambda *_, **__: None,
     "torch.cpu._is_avx2_supported": lambda: True,
+    "torch._dynamo.utils.disable_cache_limit": lambda: lambda function: function,
+    "torch._dynamo.eval_frame.is_dynamo_supported": lambda: True,
+    "torch._running_with_deploy": lambda: False,
+    "torch.masked.maskedtensor.unary.UNARY_NAMES": (
+        "abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp cos cosh digamma erf "
+        "erfc erfinv exp exp2 expm1 floor frac lgamma log log10 log1p log2 logit neg positive "
+        "reciprocal round rsqrt sigmoid sign sgn signbit sin sinc sinh sqrt square tan tanh trunc"
+    ).split(),
+    "torch.masked.maskedtensor.binary.BINARY_NAMES": (
+        "add atan2 bitwise_and bitwise_or bitwise_xor div floor_divide fmod logaddexp mul "
+        "nextafter remainder sub true_divide eq ne le ge gt lt maximum minimum fmax fmin "
+        "not_equal"
+    ).split(),
+    "torch.masked.maskedtensor.reductions.REDUCE_NAMES": (
+        "sum mean amin amax argmin argmax prod all norm var std".split()
+    ),
+    "torch.ScriptObject": type("ScriptObject", (), {}),
     "torch._native.dsl_registry.dsl_registry": None,
     "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
 }
@@ -180,11 +197,18 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             setattr(sys.modules[parent], name, module)
 
 
+@functools.cache
 def complete(path):
-    """Gives modules of ours the names that a file imports from them and that they do not have."""
+    """Gives modules of ours the names that a file imports from them and that they do not have.
+
+    So for the files beside it from which it takes tests.
+    """
     for statement in ast.walk(ast.parse(Path(path).read_text())):
         if not isinstance(statement, ast.ImportFrom) or statement.level:
             continue
+        beside = Path(path).parent.joinpath(*statement.module.split(".")).with_suffix(".py")
+        if beside.exists():
+            complete(beside)
         if not statement.module.startswith("torch") or statement.module.startswith(BORROWED):
             continue
         try:
@@ -284,6 +308,12 @@ def install():
     inside.__getattr__ = others
     importlib.import_module("torch.testing._utils")
     helpers = importlib.import_module("torch.testing._internal.common_utils")
+    # a library of PyTorch's tests, of which only tests of TorchScript's classes ask
+    load = torch.ops.load_library
+    torch.ops.load_library = lambda path: "torchbind_test" in str(path) or load(path)
+    jit = importlib.import_module("torch.testing._internal.jit_utils")
+    jit.JitTestCase.setHooks = jit.JitTestCase.clearHooks = lambda _: None
+    jit.clear_class_registry = lambda: None
     dynamo = importlib.import_module("torch._dynamo.test_case")
     dynamo.TestCase, dynamo.run_tests = helpers.TestCase, helpers.run_tests
 

@@ -36,6 +36,11 @@ from flambeau.ops.table import TABLE
 class TracerWarning(Warning):
     """A recording may not hold for other inputs."""
 
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Be silent where flambeau's own modules look at values, as its users cannot help it."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module=r"flambeau\.(?!jit\b)")
+
 
 _MAY_BE_WRONG = (
     "Converting a tensor to a {} might cause the trace to be incorrect. We can't record the data "

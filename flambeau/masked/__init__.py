@@ -23,6 +23,12 @@ from flambeau.masked.maskedtensor import MaskedTensor as MaskedTensor
 from flambeau.masked.maskedtensor import as_masked_tensor as as_masked_tensor
 from flambeau.masked.maskedtensor import is_masked_tensor as is_masked_tensor
 from flambeau.masked.maskedtensor import masked_tensor as masked_tensor
+from flambeau.masked.masks import canonical_dims as _canonical_dim  # noqa: F401
+from flambeau.masked.masks import combine as _combine_input_and_mask  # noqa: F401
+from flambeau.masked.masks import identity_of as _reduction_identity  # noqa: F401
+from flambeau.masked.masks import input_mask as _input_mask  # noqa: F401
+from flambeau.masked.masks import output_mask as _output_mask  # noqa: F401
+from flambeau.masked.masks import where as _where  # noqa: F401
 
 __all__ = [
     "MaskedTensor",

@@ -10,8 +10,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-
-_range = range
+from flambeau.masked.masks import canonical_dims, dense, in_own_layout
 
 
 def _wants_strided(name: str, input: Tensor) -> None:
@@ -30,6 +29,7 @@ def _parts(input: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """(elements, mask of their shape or None)."""
     if mask is None:
         return input, None
+    mask = dense(mask)
     if mask.shape != input.shape:
         mask = flambeau.broadcast_to(mask, input.shape)
     return input, mask.bool()
@@ -75,30 +75,12 @@ def _floating(name: str, input: Tensor, dtype: Any) -> Any:
 
 
 def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
-    if dim is None or dim == ():
-        return tuple(_range(input.ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    found = tuple(_place(d, input) for d in dims)
-    if len(set(found)) != len(found):
-        raise RuntimeError("dim appears multiple times in the list of dims")
-    return found
+    return canonical_dims(dim, input.ndim)
 
 
 def _first(input: Tensor, dim: Any) -> int:
     """The one dimension of functions that go along one; the first of several."""
     return _dims(input, dim)[0]
-
-
-def _place(dim: int, input: Tensor) -> int:
-    """A dimension counted from the front."""
-    if -input.ndim <= dim < input.ndim:
-        return dim % input.ndim
-    low, high = -max(input.ndim, 1), max(input.ndim, 1) - 1
-    if input.ndim == 0 and dim in (0, -1):
-        return 0
-    raise IndexError(
-        f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
-    )
 
 
 def _opened(function: Any) -> Any:
@@ -118,6 +100,7 @@ def _opened(function: Any) -> Any:
 
 
 @_opened
+@in_own_layout
 def sum(
     input: Tensor,
     dim: Any = None,
@@ -132,6 +115,7 @@ def sum(
 
 
 @_opened
+@in_own_layout
 def prod(
     input: Tensor,
     dim: Any = None,
@@ -149,6 +133,7 @@ def prod(
 
 
 @_opened
+@in_own_layout
 def amax(
     input: Tensor,
     dim: Any = None,
@@ -164,6 +149,7 @@ def amax(
 
 
 @_opened
+@in_own_layout
 def amin(
     input: Tensor,
     dim: Any = None,
@@ -215,6 +201,7 @@ def _count(input: Tensor, dims: tuple, keepdim: bool, mask: Tensor | None, dtype
 
 
 @_opened
+@in_own_layout
 def mean(
     input: Tensor,
     dim: Any = None,
@@ -283,6 +270,7 @@ def logaddexp(
 
 
 @_opened
+@in_own_layout
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
@@ -317,6 +305,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
 
 
 @_opened
+@in_own_layout
 def var(
     input: Tensor,
     dim: Any = None,
@@ -332,6 +321,7 @@ def var(
 
 
 @_opened
+@in_own_layout
 def std(
     input: Tensor,
     dim: Any = None,
@@ -350,12 +340,14 @@ def std(
 
 
 @_opened
+@in_own_layout
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax; what is masked out gets nothing."""
     return filled(input, mask, lowest).softmax(_first(input, dim), dtype=dtype)
 
 
 @_opened
+@in_own_layout
 def log_softmax(
     input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
@@ -364,6 +356,7 @@ def log_softmax(
 
 
 @_opened
+@in_own_layout
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of what is left, turned around."""
     input = input if dtype is None else input.to(dtype)
@@ -371,6 +364,7 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 
 
 @_opened
+@in_own_layout
 def normalize(
     input: Tensor,
     ord: float,

@@ -2,14 +2,21 @@
 
 from typing import Any
 
-from flambeau.aten.overloads import OpOverload
+from flambeau.aten.overloads import OpOverload, OpOverloadPacket, namespace
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_arg
 from flambeau.fx.passes.infra.pass_base import PassBase, PassResult
 
-__all__ = ["CSEPass"]
+__all__ = ["CSEPass", "get_CSE_banned_ops"]
 
 _RANDOM = ("rand", "bernoulli", "normal", "dropout", "uniform", "multinomial", "empty")
+
+
+def get_CSE_banned_ops() -> set[OpOverloadPacket]:
+    """Ops of which two equal calls do not give equal results."""
+    names = "rand randn randint randperm rand_like randn_like randint_like bernoulli normal dropout"
+    aten = namespace("aten")
+    return {aten.packet(name) for name in f"{names} multinomial poisson empty empty_like".split()}
 
 
 class CSEPass(PassBase):
@@ -37,7 +44,8 @@ class CSEPass(PassBase):
     def _is_pure(self, node):
         if node.op not in ("call_function", "call_method", "get_attr"):
             return False
-        if node.target in self.banned_ops or node.is_impure():
+        packet = getattr(node.target, "overloadpacket", None)
+        if self.banned_ops & {node.target, packet} or node.is_impure():
             return False
         aten = isinstance(node.target, OpOverload) and node.target.namespace == "aten"
         if aten and node.target._schema.is_mutable:

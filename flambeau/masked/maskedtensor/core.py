@@ -200,6 +200,26 @@ def _check(data: Any, mask: Any) -> None:
         raise TypeError("mask must have dtype bool.")
 
 
+def _tensors_match(a: Tensor, b: Tensor, exact: bool = True, rtol: float = 1e-5,
+                   atol: float = 1e-8) -> bool:  # fmt: skip
+    """Are two plain tensors equal, or close, layouts included?"""
+    if isinstance(a, MaskedTensor) or isinstance(b, MaskedTensor):
+        raise ValueError("Neither `a` nor `b` can be a MaskedTensor.")
+    if a.layout is not b.layout:
+        raise ValueError(f"`a` and `b` must have the same layout. Got {a.layout} and {b.layout}")
+    a, b = a.to_dense(), b.to_dense() if exact else b.to_dense().to(a.dtype)
+    if exact:
+        return a.dim() == b.dim() and flambeau.equal(a, b)
+    return a.dim() == b.dim() and flambeau.allclose(a, b, rtol=rtol, atol=atol)
+
+
+def _masks_match(a: Any, b: Any) -> bool:
+    """Do two masked tensors (a plain one goes with any) leave the same?"""
+    if not (isinstance(a, MaskedTensor) and isinstance(b, MaskedTensor)):
+        return True
+    return _tensors_match(a.get_mask(), b.get_mask())
+
+
 def _number(value: Any, there: bool) -> str:
     if not there:
         return "      --"
