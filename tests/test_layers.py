@@ -26,8 +26,8 @@ LAYERS = [
     "tracing",
     "nn optim utils __future__ __config__ func serialization amp cpu cuda linalg fft signal "
     "special distributions profiler testing multiprocessing hub backends functional futures types "
-    "accelerator mps xpu distributed sparse masked nested overrides _C _ops library _checks "
-    "_higher_order_ops _decomp _subclasses _utils _tensor_str quasirandom _functorch debug "
+    "accelerator mps xpu mtia monitor distributed sparse masked nested overrides _C _ops library "
+    "_checks _higher_order_ops _decomp _subclasses _utils _tensor_str quasirandom _functorch debug "
     "_array_api",
     "quantization ao onnx jit fx export compiler _dynamo _inductor _logging vision viz",
     "__init__ __main__ runner",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import flambeau
 from flambeau._tensor import Tensor
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parallel.scatter_gather import _device
@@ -21,12 +22,11 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
 
 def _may_be_copied(network: Module) -> bool:
     """Scripted modules hold scripted ones only."""
-    from flambeau.jit.modules import ScriptModule
-
+    scripted = flambeau.jit.ScriptModule
     return all(
-        isinstance(child, ScriptModule)
+        isinstance(child, scripted)
         for module in network.modules()
-        if isinstance(module, ScriptModule)
+        if isinstance(module, scripted)
         for child in module.children()
     )
 
