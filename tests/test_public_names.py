@@ -55,3 +55,12 @@ def test_the_record_is_that_of_pytorch():
         found = {path: list(names) for path, names in recorded().items()}
     assert torch.__version__.startswith("2.13")
     assert found == {path: list(names) for path, names in RECORDED.items()}
+
+
+def test_a_star_imports_what_is_public():
+    names: dict = {}
+    exec("from flambeau import *\nfrom flambeau.fft import *", names)
+    assert {"matmul", "tensor", "float32", "rand", "Tensor", "fftfreq", "rfft"} <= names.keys()
+    assert "codegen" not in names and "fft_rfft" not in names
+    exec("from flambeau.special import *", names)
+    assert {"zeta", "expit"} <= names.keys()

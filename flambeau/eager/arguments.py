@@ -28,6 +28,7 @@ NAMES = {
     "memory_format": "torch.memory_format",
     "layout": "torch.layout",
     "Tensors": "tuple of Tensors",
+    "Scalars": "tuple of Scalars",
     "indices": "tuple of Tensors",
 }
 _CLASSES = {"device": (Device, str, int), "memory_format": memory_format, "layout": layout}
@@ -79,6 +80,8 @@ def fits(word, value):
         return isinstance(value, _CLASSES[word])
     if word == "str":
         return isinstance(value, str)
+    if word == "Scalars":
+        return isinstance(value, (tuple, list)) and all(_is_number(v) for v in value)
     wanted = (Tensor, type(None)) if word == "indices" else Tensor
     return isinstance(value, (tuple, list)) and all(isinstance(v, wanted) for v in value)
 

@@ -133,12 +133,17 @@ def _composite_function(op, general):
     return general if op.options.get("varargs") else quick_function(op, op.body, general)
 
 
-def overwrite(input, compute):
-    """input becomes what compute() gives, which may need the values that are there now."""
+def overwrite(input, compute, exact=None):
+    """input becomes what compute() gives, which may need the values that are there now.
+
+    exact: what is said of a result of another dtype, where that is refused.
+    """
     if modes.grad and input._requires_grad:
         views.check_inplace(input)
     since = next_sequence()
     result = compute()
+    if exact is not None and result.dtype is not input.dtype:
+        raise errors.not_exact_out(result.dtype, input.dtype, exact)
     if result.dtype.category > input.dtype.category:
         raise errors.cannot_cast(result.dtype, input.dtype)
     node = result._grad_fn
@@ -169,13 +174,13 @@ def row_inplace(op):
     launcher may have something `quick` for arguments of plain types. (One called name_out writes
     out= itself.)
     """
-    write = LAUNCHERS.get(f"{op.template}_")
+    write, exact = LAUNCHERS.get(f"{op.template}_"), op.options.get("exact_inplace")
 
     def function(input, *args, **kwargs):
         bound = bind(op, (input, *args), kwargs)
         if write is not None:
             return write(op, bound)
-        return overwrite(input, lambda: call_row(op, bound))
+        return overwrite(input, lambda: call_row(op, bound), exact)
 
     if hasattr(write, "quick"):
         function = quick_function(op, write.quick(op), function)

@@ -165,6 +165,14 @@ def operator(name, row, swapped=False):
     return pointwise_operator(op, name, swapped)
 
 
+def inplace_operator(name, row):
+    """__iadd__ and the like: op_ that leaves strangers to Python; handlers know it as op_."""
+    function(row)
+    found = sign(pointwise_inplace(TABLE[row], name), row + "_")
+    offer(found, key=row + "_")
+    return found
+
+
 class _Stub:
     """A method or property that is built when somebody looks at it."""
 
@@ -208,6 +216,7 @@ OPERATORS = {
     "__sub__": "sub",
     "__mul__": "mul",
     "__truediv__": "div",
+    "__div__": "div",
     "__pow__": "pow",
     "__and__": "bitwise_and",
     "__or__": "bitwise_or",
@@ -235,6 +244,7 @@ INPLACE = {
     "__isub__": "sub",
     "__imul__": "mul",
     "__itruediv__": "div",
+    "__idiv__": "div",
     "__ipow__": "pow",
     "__iand__": "bitwise_and",
     "__ior__": "bitwise_or",
@@ -265,7 +275,7 @@ def attach():
                 setattr(Tensor, dunder, _Stub(dunder, lambda d=dunder, r=row: operator(d, r)))
     for dunder, row in INPLACE.items():
         if row in TABLE:
-            setattr(Tensor, dunder, _Stub(dunder, lambda r=row: inplace_function(r)))
+            setattr(Tensor, dunder, _Stub(dunder, lambda d=dunder, r=row: inplace_operator(d, r)))
     for dunder, row in UNARY.items():
         if row in TABLE:
             setattr(Tensor, dunder, _Stub(dunder, lambda r=row: function(r)))

@@ -31,7 +31,7 @@ from flambeau.eager.fragments import SCALARS, compile_text, indented
 from flambeau.eager.overlaps import check_overlap, ranges_meet
 from flambeau.eager.plans import Plans
 from flambeau.eager.variants import Variant
-from flambeau.interposing.overriding import notice, tried_again
+from flambeau.interposing.overriding import notice, speakers, tried_again
 from flambeau.ops.table import REQUIRED, TABLE, public
 
 _NOTHING = type(None)
@@ -249,8 +249,9 @@ def _folds(p):
 class Routes:
     """What calls of one row come to, out of place or in place, by the types of their arguments."""
 
-    def __init__(self, op, inplace=False):
+    def __init__(self, op, inplace=False, is_operator=False):
         self.op, self.calls, self.inplace = op, calls_of(op), inplace
+        self.is_operator = is_operator
         self.names = [p.name for p in op.params]
         self.known = Plans(lambda key: None)  # what is seen of a call -> run of its route
         self.built: dict = {}  # what it comes to -> the same
@@ -320,6 +321,8 @@ class Routes:
         try:
             return self._unusual(values, rest, kwargs, out)
         except TypeError:
+            if self.is_operator and _is_strange(values[1]):
+                return NotImplemented
             function = public(self.op.name + "_" * self.inplace)
             given = {p.name: v for p, v in zip(self.op.params, values) if v is not REQUIRED}
             named = {**given, **(kwargs or {}), **({} if out is None else {"out": out})}
@@ -652,10 +655,18 @@ def pointwise_operator(op, name, swapped=False):
     )
 
 
-def pointwise_inplace(op):
-    """op_: a short path for two operands when nothing is recorded; other calls have routes."""
-    routes = Routes(op, True)
-    name = op.name + "_"
+def _is_strange(other):
+    """Is this an operand that only Python can find an answer for?"""
+    return not isinstance(other, Tensor) and as_number(other) is None and not speakers([other])
+
+
+def pointwise_inplace(op, operator=None):
+    """op_: a short path for two operands when nothing is recorded; other calls have routes.
+
+    As an operator, such as __iadd__, it gives NotImplemented for strangers.
+    """
+    routes = Routes(op, True, operator is not None)
+    name = operator or op.name + "_"
     kinds = [p.kind for p in op.params if p.kind not in ("scalar", "static")]
     unsettled = {"prepare", "check"} & op.options.keys() and not op.options.get("settled")
     if kinds != ["tensor", "tensor"] or op.error is not None or unsettled:

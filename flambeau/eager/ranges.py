@@ -222,6 +222,19 @@ def _reshaped_into(out, found):
     return out.copy_(found.reshape(out.shape))
 
 
+def warn_of_resizing(out, count):
+    """PyTorch's warning where out= of a range has another number of elements."""
+    if out._layout.numel:
+        warnings.warn(
+            f"The number of elements in the out tensor of shape {list(out.shape)} is "
+            f"{out._layout.numel} which does not match the computed number of elements {count}. "
+            "Note that this may occur as a result of rounding error. The out tensor will be "
+            f"resized to a tensor of shape ({count},).",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def _spread(name, start, step, count, dtype, device, out, requires_grad):
     if _keeps_shape(out, count):
         found = _spread(name, start, step, count, out.dtype, out.device, None, False)
@@ -230,15 +243,7 @@ def _spread(name, start, step, count, dtype, device, out, requires_grad):
         raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.scalar_name}'")
     plan = new_layout(Size((count,)), dtype, device, name)
     if out is not None and out.shape != plan.shape:
-        if out._layout.numel:
-            warnings.warn(
-                f"The number of elements in the out tensor of shape {list(out.shape)} is "
-                f"{out._layout.numel} which does not match the computed number of elements "
-                f"{count}. Note that this may occur as a result of rounding error. The out tensor "
-                f"will be resized to a tensor of shape ({count},).",
-                UserWarning,
-                stacklevel=3,
-            )
+        warn_of_resizing(out, count)
         out = out.resize_(plan.shape)
     if out is not None:
         into(out, plan.shape, dtype)

@@ -35,6 +35,8 @@ def normal_dims(dim, ndim, all_if_empty=True):
     dims = dim if isinstance(dim, (tuple, list)) else (dim,)
     if not dims and all_if_empty:
         return tuple(range(ndim))
+    if ndim > 64:  # PyTorch keeps the dimensions as bits of a word
+        raise RuntimeError("only tensors with up to 64 dims are supported")
     found = [wrap_dim(d, ndim) for d in dims]
     for d in found:
         if found.count(d) > 1:

@@ -14,7 +14,8 @@ from flambeau.eager.launching import FRONTS
 from flambeau.interposing.overriding import notice
 from flambeau.ops.table import public
 
-_ALIASES = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "x2"}  # NumPy's spellings
+# NumPy's spellings
+_ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 
 
 class Parameter(NamedTuple):
@@ -93,9 +94,9 @@ class Overloads:
             if k < len(args):
                 value, position = args[k], k + 1
             else:
-                spelled = p.name if p.name in kwargs else _ALIASES.get(p.name)
+                spelled = next((name for name in _spellings(p.name) if name in kwargs), None)
                 position = 0
-                if spelled in kwargs:
+                if spelled is not None:
                     value = kwargs[spelled]
                     used += 1
                 elif p.required:
@@ -120,6 +121,11 @@ class Overloads:
         return bound
 
 
+def _spellings(name):
+    """What a caller may write for a parameter."""
+    return (name, *_ALIASES.get(name, ()))
+
+
 def _too_many(name, signature, given):
     if signature.least != signature.positional:
         return (
@@ -135,7 +141,7 @@ def _missing(name, signature, given, kwargs):
     missing = [
         p.name
         for p in signature.parameters[given:]
-        if p.required and not {p.name, _ALIASES.get(p.name)} & kwargs.keys()
+        if p.required and kwargs.keys().isdisjoint(_spellings(p.name))
     ]
     s = "s" if len(missing) == 1 else ""  # PyTorch's own plural
     return f"{name}() missing {len(missing)} required positional argument{s}: " + ", ".join(
@@ -146,7 +152,7 @@ def _missing(name, signature, given, kwargs):
 def _leftover(name, signature, given, kwargs):
     names = [p.name for p in signature.parameters]
     for k in kwargs:
-        target = next((n for n in names if k in (n, _ALIASES.get(n))), None)
+        target = next((n for n in names if k in _spellings(n)), None)
         if target is None:
             return f"{name}() got an unexpected keyword argument '{k}'"
         if names.index(target) < given:
@@ -218,9 +224,7 @@ def overloaded(op, general):
     def remembered(overload, given, kwargs):
         parameters = [p for p in overloads.signatures[overload].parameters if p.name != "out"]
         names = [p.name for p in parameters]
-        places = {
-            k: next(n for n, x in enumerate(names) if k in (x, _ALIASES.get(x))) for k in kwargs
-        }
+        places = {k: next(n for n, x in enumerate(names) if k in _spellings(x)) for k in kwargs}
         defaults = [p.default for p in parameters]
         return overload, defaults, places, tuple(defaults[given:])
 

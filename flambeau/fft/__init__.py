@@ -14,6 +14,7 @@ from flambeau.eager.arguments import argument as _argument
 from flambeau.eager.methods import function as _function
 from flambeau.eager.options import dtype_of as _dtype_of
 from flambeau.eager.options import into as _into
+from flambeau.eager.ranges import warn_of_resizing as _warn_of_resizing
 from flambeau.ops.table import TABLE as _TABLE
 
 
@@ -54,6 +55,8 @@ def _typed(name, out, options):
 def _scaled(numbers, span, out, options):
     numbers *= 1 / span if span else math.copysign(math.inf, span)
     if out is not None:
+        if out.shape != numbers.shape:
+            _warn_of_resizing(out, len(numbers))
         return _into(out, numbers.shape, numbers.dtype).copy_(numbers)
     return numbers.requires_grad_() if options.get("requires_grad") else numbers
 

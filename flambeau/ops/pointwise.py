@@ -496,6 +496,8 @@ def square(input):
     first_scalar=True,
     exact_out="the output given to float_power has dtype {got.scalar_name} but the operation's "
     "result requires dtype {wanted.scalar_name}",
+    exact_inplace="the base given to float_power_ has dtype {got.scalar_name} but the operation's "
+    "result requires dtype {wanted.scalar_name}",
 )
 def float_power(input, exponent):
     """input to the power of exponent, in double precision."""

@@ -211,7 +211,10 @@ def _interpolated(values, q, interpolation, ignore_nan):
     return low.lerp(values.gather(-1, ranks.ceil().to(d.int64)), weight)
 
 
-@composite(variants=_NO_INPLACE, bind=True)
+_QUANTILE_OUT = "quantile() out tensor must be same dtype as the input tensor"
+
+
+@composite(variants=_NO_INPLACE, bind=True, exact_out=_QUANTILE_OUT)
 def quantile(
     input, q: object, dim: int = None, keepdim: bool = False, *, interpolation: str = "linear"
 ):
@@ -219,7 +222,7 @@ def quantile(
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
-@composite(variants=_NO_INPLACE, bind=True)
+@composite(variants=_NO_INPLACE, bind=True, exact_out=_QUANTILE_OUT)
 def nanquantile(
     input, q: object, dim: int = None, keepdim: bool = False, *, interpolation: str = "linear"
 ):

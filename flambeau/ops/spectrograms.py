@@ -225,5 +225,10 @@ def istft(
         raise RuntimeError(head + " window overlap add min: 1")
     signal = signal / cover
     if end > whole:
+        warnings.warn(
+            "The length of signal is shorter than the length parameter. Result is being padded "
+            "with zeros in the tail. Please check your center and hop_length settings.",
+            stacklevel=2,
+        )
         signal = public("constant_pad_nd")(signal, (0, end - whole), 0)
     return signal if input.ndim == 3 else signal.squeeze(0)

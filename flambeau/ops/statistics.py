@@ -232,7 +232,7 @@ _COMPLEX = dict(variants="", bind=True)
 
 
 @composite(
-    **_COMPLEX,
+    **_COMPLEX | dict(variants="out"),
     node="VarBackward0",
     grad=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim),
     jvp=_var_jvp,
@@ -243,7 +243,7 @@ def _complex_var(input, dim: Dims = None, correction: float = 1.0, keepdim: bool
 
 
 @composite(
-    **_COMPLEX,
+    **_COMPLEX | dict(variants="out"),
     node="StdBackward0",
     grad=lambda g, input, out, dim, correction, keepdim: std_grad(
         g, input, out, dim, correction, keepdim

@@ -296,6 +296,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "bind": bool,  # are arguments bound and checked before the body?
         "choose": Function,  # runs the overload that fits
         "before_out": Function,  # what it says about its arguments where out= is given
+        "exact_inplace": str,  # what is said of results of another dtype in place
         "exact_out": EXACT,
         "functional_only": tuple,  # parameters of nn.functional that torch.<name> has not
         "lone_list": bool,  # may one list stand for all of varargs?

@@ -271,3 +271,18 @@ def test_lengths_with_large_prime_factors(n, lines):
         half = fl.fft.rfft(given.real)
         assert np.abs(half.numpy() - np.fft.rfft(real)).max() <= error * n
         assert np.abs(fl.fft.irfft(half, n).numpy() - real).max() <= error * 10
+
+
+def test_frequencies_into_a_tensor_of_another_size_warn():
+    out = fl.ones(1)
+    with pytest.warns(UserWarning, match="The out tensor will be resized to a tensor of shape"):
+        assert fl.fft.fftfreq(4, out=out) is out
+    assert out.tolist() == [0.0, 0.25, -0.5, -0.25]
+
+
+def test_a_signal_that_is_too_short_is_padded_with_a_warning():
+    window = fl.hann_window(8)
+    spectra = fl.stft(fl.arange(20.0), 8, hop_length=4, window=window, return_complex=True)
+    with pytest.warns(UserWarning, match="The length of signal is shorter than the length param"):
+        signal = fl.istft(spectra, 8, hop_length=4, window=window, length=40)
+    assert signal.shape == (40,) and not signal[24:].any()

@@ -486,3 +486,40 @@ def test_numbers_beside_half_tensors(name, dtype):
         expected = expected if expected.dtype is flambeau.bool else expected.to(x.dtype)
         for found in (function(x, number), function(x, other)):
             assert ((found == expected) | (found.isnan() & expected.isnan())).all(), number
+
+
+class Answering:
+    """Answers for operators from the right."""
+
+    def __radd__(self, other):
+        return "added"
+
+    __rmul__ = __rsub__ = __rtruediv__ = __rpow__ = __ror__ = __rfloordiv__ = __radd__
+
+
+@pytest.mark.parametrize(
+    "name", "add sub mul truediv floordiv mod pow and or xor lshift rshift".split()
+)
+def test_operators_in_place_leave_strangers_to_python(name):
+    x = T(2)
+    assert getattr(x, f"__i{name}__")(object()) is NotImplemented
+    assert name == "truediv" or getattr(x, f"__i{name}__")(2) is x
+
+
+@pytest.mark.parametrize("operator", ["+=", "-=", "*=", "/=", "**=", "|=", "//="])
+def test_the_right_side_of_an_operator_in_place_may_answer(operator):
+    names = {"x": T(2.0), "y": Answering()}
+    exec(f"x {operator} y", names)
+    assert names["x"] == "added"
+    with pytest.raises(
+        TypeError, match=r"unsupported operand type\(s\) for .*: 'Tensor' and 'str'"
+    ):
+        exec(f"x {operator} 'a'", {"x": T(2.0)})
+
+
+def test_float_power_in_place_wants_double_precision():
+    assert T([2.0], dtype=flambeau.float64).float_power_(2).tolist() == [4.0]
+    for x, power, wanted in ((T([1]), 2, "Double"), (T([1.0]), 2, "Double"), (T([1j]), 2, "Comp")):
+        said = f"the base given to float_power_ has dtype .* requires dtype {wanted}"
+        with pytest.raises(RuntimeError, match=said):
+            x.float_power_(power)

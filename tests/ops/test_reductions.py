@@ -303,3 +303,31 @@ def test_gradients_are_those_of_pytorch():
     ]
     report = compare(torch, oracle, texts)
     assert not report, report
+
+
+# -- what PyTorch's own tests ask -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "argmax", "var", "count_nonzero"])
+def test_dimensions_are_not_taken_from_tensors_with_more_than_64(name):
+    x = torch.ones([1] * 65)
+    with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
+        getattr(torch, name)(x, dim=0)
+    assert torch.sum(x).item() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_the_variance_of_complex_numbers_is_written_into_out(dtype):
+    z = torch.tensor([1 + 2j, 3j, 4])
+    for function, wanted in ((torch.var, 20 / 3), (torch.std, (20 / 3) ** 0.5)):
+        out = torch.empty(0, dtype=getattr(torch, dtype))
+        assert function(z, 0, out=out) is out
+        assert out.item() == pytest.approx(wanted, rel=1e-6)
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output"):
+        torch.var(z, 0, out=torch.empty(0, dtype=torch.int32))
+
+
+def test_reductions_take_numpys_names_of_arguments():
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.sum(x=x, axis=0).tolist() == torch.sum(a=x, axis=0).tolist() == [3.0, 5.0, 7.0]
+    assert torch.max(x1=x, x2=-x).tolist() == x.tolist()

@@ -251,3 +251,15 @@ def test_agrees_with_pytorch(dtype):
         ):
             for theirs, ours in zip(call(x), call(y)):
                 assert same(ours, theirs.numpy())
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_quantiles_are_written_into_tensors_of_their_dtype_only(name):
+    x = F.tensor([1.0, 2.0, 4.0])
+    out = F.empty(0)
+    assert getattr(F, name)(x, 0.5, out=out) is out and out.item() == 2
+    for dtype in (F.int32, F.float64):
+        with pytest.raises(
+            RuntimeError, match=r"quantile\(\) out tensor must be same dtype as the"
+        ):
+            getattr(F, name)(x, 0.5, out=F.empty(0, dtype=dtype))
