@@ -172,6 +172,10 @@ _ELSEWHERE = {
         "eager.quantized",
     ),
     **dict.fromkeys(
+        "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d".split(),
+        "ao.quantized_ops.older_names",
+    ),
+    **dict.fromkeys(
         "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
         "_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine "
         "fused_moving_avg_obs_fake_quant".split(),

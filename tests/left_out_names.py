@@ -8,7 +8,6 @@ DEVICE = "it speaks of a device that is not supported"
 GPU_TOOLS = "a tool of NVIDIA's or AMD's libraries that is not called from here"
 TORCHSCRIPT = "an object of TorchScript's C++ side; scripts are Python objects here"
 RPC = "remote calls: the processes of a job only share collectives"
-OLD_QUANTIZATION = "an older or internal part of quantization, replaced by quantize_pt2e"
 SYMBOLS = "PyTorch's symbolic shapes are SymPy expressions; sizes are traced otherwise here"
 PACKAGE = "torch.package, which PyTorch no longer develops"
 DISPATCHER = "PyTorch's dispatcher, which has no counterpart: rows are called directly"
@@ -18,14 +17,13 @@ LEFT_OUT = {
     "torch: DispatchKey": DISPATCHER,
     "torch: ScriptClass|import_ir_.*|merge_type_.*|parse_.*|unify_type_list": TORCHSCRIPT,
     "torch: bit|bits.*": "dtypes without kernels",
-    "torch: quantized_.*": OLD_QUANTIZATION,
     "torch: col_indices_copy|crow_indices_copy|indices_copy|values_copy":
         "copies of views that only PyTorch's own compiler asks for",
     "torch.accelerator: Graph|empty_host_cache": DEVICE,
-    "torch.ao.nn.quantized.functional": OLD_QUANTIZATION,
-    "torch.ao.quantization": OLD_QUANTIZATION,
-    "torch.ao.quantization.backend_config": OLD_QUANTIZATION,
-    "torch.ao.quantization.observer": OLD_QUANTIZATION,
+    "torch.ao.quantization: .*_jit|script_qconfig.*": "graphs of TorchScript that are rewritten; "
+        "scripts are Python objects here: quantize a module, then script it",
+    "torch.ao.quantization: get_default_.*(reference|sparse).*": "there are no modules of "
+        "reference patterns, and none of sparse weights",
     "torch.autograd: NestedIOFunction": "names from before PyTorch 1.0",
     "torch.autograd.function: NestedIOFunction": "names from before PyTorch 1.0",
     "torch.autograd: enforce_grad_layout_policy": "gradients have the layout of their tensors",

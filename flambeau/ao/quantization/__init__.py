@@ -7,6 +7,14 @@ from flambeau.ao.quantization import observer as _observers
 from flambeau.ao.quantization import qconfig as _qconfigs
 from flambeau.ao.quantization.fake_quantize import *  # noqa: F403
 from flambeau.ao.quantization.fuse_modules import fuse_modules, fuse_modules_qat
+from flambeau.ao.quantization.fuser_method_mappings import (
+    fuse_conv_bn,
+    fuse_conv_bn_relu,
+    fuse_convtranspose_bn,
+    fuse_linear_bn,
+    get_fuser_method,
+    get_fuser_method_new,
+)
 from flambeau.ao.quantization.observer import *  # noqa: F403
 from flambeau.ao.quantization.qconfig import *  # noqa: F403
 from flambeau.ao.quantization.qconfig_mapping import (
@@ -18,10 +26,14 @@ from flambeau.ao.quantization.quant_type import QuantType, quant_type_to_str
 from flambeau.ao.quantization.quantization_mappings import (
     get_default_compare_output_module_list,
     get_default_dynamic_quant_module_mappings,
+    get_default_float_to_quantized_operator_mappings,
     get_default_qat_module_mappings,
     get_default_qconfig_propagation_list,
     get_default_static_quant_module_mappings,
     get_dynamic_quant_module_class,
+    get_embedding_qat_module_mappings,
+    get_embedding_static_quant_module_mappings,
+    get_quantized_operator,
     get_static_quant_module_class,
     no_observer_set,
 )
@@ -38,8 +50,15 @@ from flambeau.ao.quantization.quantize import (
     swap_module,
 )
 from flambeau.ao.quantization.stubs import DeQuantStub, QuantStub, QuantWrapper
+from flambeau.ao.quantization.utils import MatchAllNode, Pattern, get_combined_dict
+
+ObserverOrFakeQuantize = _observers.ObserverBase | _fakes.FakeQuantizeBase  # for annotations
 
 __all__ = [
+    "MatchAllNode",
+    "ObserverOrFakeQuantize",
+    "Pattern",
+    "get_combined_dict",
     "DeQuantStub",
     "QConfigMapping",
     "QuantStub",
@@ -47,10 +66,15 @@ __all__ = [
     "QuantWrapper",
     "add_quant_dequant",
     "convert",
+    "fuse_conv_bn",
+    "fuse_conv_bn_relu",
+    "fuse_convtranspose_bn",
+    "fuse_linear_bn",
     "fuse_modules",
     "fuse_modules_qat",
     "get_default_compare_output_module_list",
     "get_default_custom_config_dict",
+    "get_default_float_to_quantized_operator_mappings",
     "get_default_dynamic_quant_module_mappings",
     "get_default_qat_module_mappings",
     "get_default_qat_qconfig_mapping",
@@ -58,6 +82,11 @@ __all__ = [
     "get_default_qconfig_propagation_list",
     "get_default_static_quant_module_mappings",
     "get_dynamic_quant_module_class",
+    "get_embedding_qat_module_mappings",
+    "get_embedding_static_quant_module_mappings",
+    "get_fuser_method",
+    "get_fuser_method_new",
+    "get_quantized_operator",
     "get_static_quant_module_class",
     "no_observer_set",
     "prepare",
@@ -72,7 +101,8 @@ __all__ = [
 ]
 _MODULES = frozenset(
     "quantize_fx quantize_pt2e quantizer fuse_modules fuser_method_mappings observer fake_quantize "
-    "qconfig qconfig_mapping quantize quantization_mappings stubs utils quant_type".split()
+    "qconfig qconfig_mapping quantize quantization_mappings stubs utils quant_type "
+    "backend_config".split()
 )
 
 

@@ -56,17 +56,28 @@ def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> nn.Module:
     return fuse_conv_bn_eval(convt, bn, transpose=True)
 
 
-def _sequential(kind: Any) -> Callable:
+def fuse_linear_bn_leaky_relu(is_qat: bool, linear: Any, bn: Any, leaky_relu: Any) -> nn.Module:
+    """A linear layer, its batch norm and a leaky relu."""
+    _check_modes(linear, bn, leaky_relu)
+    if is_qat:
+        raise NotImplementedError(
+            f"Cannot fuse train modules: {(type(linear), type(bn), type(leaky_relu))}"
+        )
+    return nni.LinearLeakyReLU(fuse_linear_bn_eval(linear, bn), leaky_relu)
+
+
+def sequential_method(kind: Any) -> Callable:
+    """How modules become one of a class that is made of them."""
     return lambda is_qat, *modules: kind(*modules)
 
 
 _METHODS: dict[tuple, Callable] = {
-    (nn.Linear, nn.ReLU): _sequential(nni.LinearReLU),
+    (nn.Linear, nn.ReLU): sequential_method(nni.LinearReLU),
     (nn.Linear, nn.BatchNorm1d): fuse_linear_bn,
-    (nn.Linear, nn.LeakyReLU): _sequential(nni.LinearLeakyReLU),
-    (nn.Linear, nn.Tanh): _sequential(nni.LinearTanh),
-    (nn.BatchNorm2d, nn.ReLU): _sequential(nni.BNReLU2d),
-    (nn.BatchNorm3d, nn.ReLU): _sequential(nni.BNReLU3d),
+    (nn.Linear, nn.LeakyReLU): sequential_method(nni.LinearLeakyReLU),
+    (nn.Linear, nn.Tanh): sequential_method(nni.LinearTanh),
+    (nn.BatchNorm2d, nn.ReLU): sequential_method(nni.BNReLU2d),
+    (nn.BatchNorm3d, nn.ReLU): sequential_method(nni.BNReLU3d),
 }
 for _conv, _norm, _transposed in (
     (nn.Conv1d, nn.BatchNorm1d, nn.ConvTranspose1d),
@@ -75,7 +86,7 @@ for _conv, _norm, _transposed in (
 ):
     _METHODS[_conv, _norm] = fuse_conv_bn
     _METHODS[_conv, _norm, nn.ReLU] = fuse_conv_bn_relu
-    _METHODS[_conv, nn.ReLU] = _sequential(_RELU[_conv])
+    _METHODS[_conv, nn.ReLU] = sequential_method(_RELU[_conv])
     _METHODS[_transposed, _norm] = fuse_convtranspose_bn
 
 

@@ -5,6 +5,42 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import Tensor, nn
+from flambeau.ao.quantization.granularity import (
+    AffineQuantizedObserverBase as AffineQuantizedObserverBase,
+)
+from flambeau.ao.quantization.granularity import (
+    Granularity as Granularity,
+)
+from flambeau.ao.quantization.granularity import (
+    MappingType as MappingType,
+)
+from flambeau.ao.quantization.granularity import (
+    PerAxis as PerAxis,
+)
+from flambeau.ao.quantization.granularity import (
+    PerBlock as PerBlock,
+)
+from flambeau.ao.quantization.granularity import (
+    PerGroup as PerGroup,
+)
+from flambeau.ao.quantization.granularity import (
+    PerRow as PerRow,
+)
+from flambeau.ao.quantization.granularity import (
+    PerTensor as PerTensor,
+)
+from flambeau.ao.quantization.granularity import (
+    PerToken as PerToken,
+)
+from flambeau.ao.quantization.granularity import (
+    TorchAODType as TorchAODType,
+)
+from flambeau.ao.quantization.granularity import (
+    ZeroPointDomain as ZeroPointDomain,
+)
+from flambeau.ao.quantization.granularity import (
+    get_block_size as get_block_size,
+)
 from flambeau.ao.quantization.histogram import HistogramObserver
 from flambeau.ao.quantization.observer_base import (
     Follower,

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import flambeau as torch
 import flambeau.ao.nn.intrinsic as nni
 import flambeau.ao.nn.intrinsic.qat as nniqat
 import flambeau.ao.nn.intrinsic.quantized as nniq
@@ -134,3 +135,18 @@ def get_dynamic_quant_module_class(
     float_module_class: Any, additional_dynamic_quant_mapping: Any = None
 ) -> Any:
     return _class_for(float_module_class, _TABLES[2], additional_dynamic_quant_mapping)
+
+
+def get_default_float_to_quantized_operator_mappings() -> dict:
+    """Functions, and the quantized ops in their place."""
+    F, ops = nn.functional, torch.ops.quantized
+    names = "elu hardswish instance_norm layer_norm leaky_relu dropout".split()
+    return {getattr(F, name): getattr(ops, name) for name in names}
+
+
+def get_quantized_operator(float_op: Any) -> Any:
+    """The quantized op in the place of a function."""
+    found = get_default_float_to_quantized_operator_mappings().get(float_op)
+    if found is None:
+        raise AssertionError(f"Operator {float_op!s} does not have corresponding quantized op")
+    return found

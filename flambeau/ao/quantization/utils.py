@@ -200,3 +200,15 @@ def quantized_weight(weight: Tensor, observer: Any) -> Tensor:
     return torch.quantize_per_channel(
         weight.detach().float(), scale.to(torch.double), whole, axis, observer.dtype
     )
+
+
+Pattern = Any  # of ops: a class, a function, the name of a method, or tuples of them
+
+
+class MatchAllNode:
+    """In a pattern: anything."""
+
+
+def get_combined_dict(default_dict: dict, additional_dict: dict) -> dict:
+    """Both; what is in the second counts."""
+    return {**default_dict, **additional_dict}

@@ -1,5 +1,6 @@
 """`torch.ao.nn.quantized.functional`: functions on quantized tensors."""
 
+import warnings
 from typing import Any
 
 import flambeau as torch
@@ -72,3 +73,48 @@ def leaky_relu(
     if scale is None or zero_point is None:
         return _F.leaky_relu(input, negative_slope)
     return torch.ops.quantized.leaky_relu(input, negative_slope, inplace, scale, zero_point)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Means over a grid of a given size."""
+    if not input.is_quantized:
+        raise ValueError("Input to 'quantized.functional.adaptive_avg_pool3d' must be quantized!")
+    return _F.adaptive_avg_pool3d(input, output_size)
+
+
+def _old_name(name: str) -> None:
+    warnings.warn(
+        f"nn.quantized.functional.{name} is deprecated. "
+        "Use nn.quantized.functional.interpolate instead.",
+        stacklevel=3,
+    )
+
+
+def _resized(input: Tensor, size: Any, factor: Any, mode: str, align_corners: Any) -> Tensor:
+    if not input.is_quantized:
+        raise ValueError("Input to 'quantized.interpolate' must be quantized!")
+    return _F.interpolate(input, size, factor, mode, align_corners)
+
+
+def upsample(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+) -> Tensor:
+    """An older name of `interpolate`."""
+    _old_name("upsample")
+    return _resized(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """An older name of `interpolate` with straight lines between corners."""
+    _old_name("upsample_bilinear")
+    return _resized(input, size, scale_factor, "bilinear", True)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """An older name of `interpolate` with the nearest number."""
+    _old_name("upsample_nearest")
+    return _resized(input, size, scale_factor, "nearest", None)
