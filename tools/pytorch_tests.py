@@ -42,6 +42,7 @@ BORROWED = (
     "torch.utils._import_utils",
     "torch._vendor",
 )
+COLLECTING: list[bool] = []  # while files of tests are read
 MISSING: list[str] = []  # names that files import and flambeau does not have
 # names that tests of older releases import from the helpers, and what they mean
 OLDER = {
@@ -53,6 +54,7 @@ OLDER = {
 }
 # what tests set at the start, which has no meaning here
 SWITCHES = {
+    "torch._disable_dynamo": lambda function=None, recursive=True: function,
     "torch.backends.disable_global_flags": lambda: None,
     "torch._utils._is_privateuse1_backend_available": lambda: False,
     "torch._inductor.utils.get_gpu_type": lambda: "cuda",
@@ -89,6 +91,10 @@ SWITCHES = {
     "torch._native.dsl_registry.dsl_registry": None,
     "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
 }
+# names that helpers had in older checkouts, by what they are now
+OLDER = {
+    "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": "reduced_f32_on_and_off"},
+}
 # questions about PyTorch's build, and switches of its inside that tests turn
 ANSWERS = {
     "has_lapack": True,
@@ -121,6 +127,8 @@ class _Nothing(type):
         return absent(f"{cls._name}.{name}")
 
     def __call__(cls, *args, **kwargs):
+        if COLLECTING:  # a decorator, or a call beside the tests
+            return cls
         raise NotImplementedError(f"{cls._name} is PyTorch's own")
 
     def __iter__(cls):
@@ -151,6 +159,18 @@ class AbsentModule(types.ModuleType):
 
 class Borrowed(importlib.machinery.SourceFileLoader):
     """A file of PyTorch's; its database may name ops that are not there."""
+
+    def get_code(self, name):
+        if not name.endswith("annotated_fn_args"):
+            return super().get_code(name)
+        # a table {function: arguments}: functions that are not there have no entry
+        entries = ast.walk(ast.parse(Path(self.path).read_text()))
+        table = next(entry for entry in entries if isinstance(entry, ast.Dict))
+        lines = ["import torch", "annotated_args = {}"]
+        for function, arguments in zip(map(ast.unparse, table.keys), table.values, strict=True):
+            lines.append(f"try: annotated_args[{function}] = {ast.unparse(arguments)}")
+            lines.append("except AttributeError: pass")
+        return compile("\n".join(lines), self.path, "exec")
 
     def exec_module(self, module):
         super().exec_module(module)
@@ -226,11 +246,27 @@ def complete(path):
             MISSING.append(full)
 
 
+def pytest_configure():
+    """Helpers answer to their older names."""
+    for module, names in OLDER.items():
+        module = importlib.import_module(module)
+        for older, name in names.items():
+            setattr(module, older, getattr(module, name))
+
+
 def pytest_collect_file(file_path, parent):
     """Files of tests are treated alike."""
     asked = (argument.partition("::")[0] for argument in parent.config.args)
     if not WITH_PYTORCH and any(file_path.samefile(path) for path in asked):
         complete(file_path)
+
+
+def pytest_collection():
+    COLLECTING.append(True)
+
+
+def pytest_collection_finish():
+    COLLECTING.clear()
 
 
 def pytest_collection_modifyitems(items):

@@ -29,9 +29,9 @@ from flambeau.transforms.levels import running
 class _Functions:
     """Functions by the names that PyTorch's builtins have; graphs of `torch.fx` say them."""
 
-    def __init__(self, space: str, **others: Any) -> None:
-        self._space = "flambeau." + space
-        self._prefix = "" if space == "nn.functional" else space + "_"
+    def __init__(self, space: str, prefix: str = "", **others: Any) -> None:
+        self._space = space
+        self._prefix = prefix
         vars(self).update(others)
 
     def __getattr__(self, name: str) -> Any:
@@ -41,15 +41,19 @@ class _Functions:
         return getattr(space, name.removeprefix(self._prefix))
 
 
-_nn = _Functions("nn.functional", _parse_to=_parse_to, log_sigmoid=functional.logsigmoid)
-_linalg, _fft, _special = _Functions("linalg"), _Functions("fft"), _Functions("special")
+_OPERATORS = ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__")
+_VariableFunctions = _Functions("flambeau", **{name: getattr(Tensor, name) for name in _OPERATORS})
+_nn = _Functions("flambeau.nn.functional", _parse_to=_parse_to, log_sigmoid=functional.logsigmoid)
+_linalg, _fft, _special = (
+    _Functions(f"flambeau.{space}", f"{space}_") for space in ("linalg", "fft", "special")
+)
 _autograd = _Functions(
-    "autograd",
+    "flambeau.autograd",
     SavedTensor=SavedTensor,
     _saved_tensors_hooks_is_enabled=lambda: modes.saved_hooks_refused is None,
 )
 _functions = _Functions(
-    "autograd",
+    "flambeau.autograd",
     AccumulateGrad=AccumulateGrad,
     DelayedError=Error,
     UndefinedGrad=lambda: UndefinedGrad.apply,

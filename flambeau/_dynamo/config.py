@@ -34,15 +34,18 @@ inline_depth = 80  # functions within functions that are read
 reading_limit = 400_000  # steps of reading, after which a program is too long to be unrolled
 
 
-def patch(changes=None, /, **more):
+def patch(changes=None, value=None, /, **more):
     """Other settings inside of a `with`, or of a function as a decorator."""
-    return Patch(globals(), {**(changes or {}), **more})
+    return Patch(globals(), changes, value, more)
 
 
 class Patch:
     """Names of a module with other values for a while."""
 
-    def __init__(self, space, changes):
+    def __init__(self, space, changes, value, more):
+        if isinstance(changes, str):
+            changes = {changes: value}
+        changes = {**(changes or {}), **more}
         unknown = [name for name in changes if name not in space]
         if unknown:
             raise AttributeError(f"{space['__name__']}.{unknown[0]} does not exist")
@@ -58,7 +61,7 @@ class Patch:
     def __call__(self, function):
         @functools.wraps(function)
         def patched(*args, **kwargs):
-            with Patch(self.space, self.changes):
+            with self:
                 return function(*args, **kwargs)
 
         return patched

@@ -11,6 +11,7 @@ fallback_random = True  # random numbers are eager's in any case
 freezing = False
 force_disable_caches = False
 fx_graph_cache = True
+graph_partition = True
 coordinate_descent_tuning = False
 cpp_wrapper = False
 debug = False
@@ -25,6 +26,6 @@ inplace_buffers = True
 compile_threads = 1
 
 
-def patch(changes=None, /, **more):
+def patch(changes=None, value=None, /, **more):
     """Other settings inside of a `with`, or of a function as a decorator."""
-    return _reading.Patch(globals(), {**(changes or {}), **more})
+    return _reading.Patch(globals(), changes, value, more)
