@@ -232,6 +232,8 @@ def __getattr__(name):
         value = getattr(_importlib.import_module("flambeau.random"), name)
     elif name in _STORAGES:
         value = getattr(_importlib.import_module("flambeau._typed_storage"), name)
+    elif name == "_storage_classes" or name.endswith("Storage"):
+        value = _importlib.import_module("flambeau._storage_kinds").found(name)
     elif name == "compile":
         value = _importlib.import_module("flambeau.compiler").compile
     elif name in _ELSEWHERE:

@@ -196,8 +196,19 @@ def grow_storage(storage, nbytes, device=cpu):
         owner.append(bigger)
 
 
+_SEEN = {
+    "_typed_storage": ("TypedStorage", "UntypedStorage", "_StorageBase"),
+    "_storage_kinds": (
+        "_LegacyStorage",
+        "_dtype_to_storage_type_map",
+        "_storage_type_to_dtype_map",
+    ),
+}
+
+
 def __getattr__(name):
-    """TypedStorage and UntypedStorage, as users see storages (`_typed_storage.py`)."""
-    if name in ("TypedStorage", "UntypedStorage"):
-        return getattr(importlib.import_module("flambeau._typed_storage"), name)
+    """Storages as users see them."""
+    for home, names in _SEEN.items():
+        if name in names:
+            return getattr(importlib.import_module(f"flambeau.{home}"), name)
     raise AttributeError(f"module 'flambeau.storage' has no attribute '{name}'")

@@ -22,7 +22,8 @@ LAYERS = [
     "codegen runtime _device storage",
     "planning",
     "ops",
-    "_tensor interposing aten eager autograd transforms random printing _typed_storage _sparse",
+    "_tensor interposing aten eager autograd transforms random printing _typed_storage "
+    "_storage_kinds _sparse",
     "tracing",
     "nn optim utils __future__ __config__ func serialization amp cpu cuda linalg fft signal "
     "special distributions profiler testing multiprocessing hub backends functional futures types "

@@ -23,6 +23,7 @@ from flambeau.overrides import has_torch_function as _has_torch_function
 from flambeau.overrides import has_torch_function_unary as _has_torch_function_unary
 from flambeau.overrides import has_torch_function_variadic as _has_torch_function_variadic
 from flambeau.random import Generator as Generator
+from flambeau.runtime.switches import switches
 from flambeau.transforms.levels import running
 
 
@@ -123,6 +124,16 @@ def _are_functorch_transforms_active() -> bool:
 
 def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
     """Sums of attention are always kept in float32."""
+
+
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    """The switch of `torch.utils.deterministic`."""
+    return switches.fill
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
+    """The switch of `torch.utils.deterministic`."""
+    switches.change(fill=bool(mode))
 
 
 def _no_fuser(enabled: bool = False) -> bool:

@@ -10,7 +10,7 @@ from flambeau._tensor import Tensor, empty_tensor
 from flambeau._tensor.access import is_contiguous
 from flambeau._tensor.admission import reach
 from flambeau._tensor.attachment import METHODS, method
-from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau._typed_storage import NAMES, TypedStorage, UntypedStorage, typed
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, edge_of, init_node
@@ -18,6 +18,7 @@ from flambeau.eager import creation
 from flambeau.eager.arguments import argument
 from flambeau.eager.copying import WHOLE, copy_, fill_into, formatted_layout
 from flambeau.eager.methods import function
+from flambeau.runtime.switches import switches
 from flambeau.storage import grow_storage, root_of
 
 _CASTS = {
@@ -326,8 +327,11 @@ def resize_(self, *shape, memory_format=None):
     layout = make_layout(shape, contiguous_strides(shape), self.dtype, self.device)
     if memory_format is not None:
         layout = formatted_layout(layout, memory_format)
+    before = self._storage.nbytes
     grow_storage(self._storage, self._offset + layout.nbytes, layout.device)
     self._layout = layout
+    if switches.fills:
+        creation.unwritten(self, before)
     self._storage.version += 1
     return self
 
@@ -347,8 +351,16 @@ def untyped_storage(self):
 
 
 @method
+def storage_type(self):
+    """The class of older typed storages, such as torch.FloatStorage."""
+    from flambeau._storage_kinds import CLASSES, CUDA_CLASSES  # few programs ask
+
+    return (CUDA_CLASSES if self.is_cuda else CLASSES)[NAMES[self.dtype]]
+
+
+@method
 def storage(self):
-    return TypedStorage(self._storage, self.dtype, self._layout.device)
+    return typed(root_of(self._storage), self.dtype, self._layout.device)
 
 
 for _name, _type in {**_dtype.BY_NAME, **_dtype.ALIASES}.items():

@@ -318,6 +318,10 @@ def __getattr__(name: str) -> Any:
         return tuple(cuda_generator(k) for k in range(device_count()))
     if name == "_initialized":
         return is_initialized()
+    if name.endswith("Storage"):
+        from flambeau._storage_kinds import found
+
+        return found(name, "torch.cuda")
     raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
 
 

@@ -15,7 +15,7 @@ from flambeau._tensor.admission import reach
 from flambeau._tensor.dlpack import from_dlpack as from_dlpack
 from flambeau._tensor.dlpack import to_dlpack as to_dlpack
 from flambeau._tensor.nested import from_data, infer_dtype, plain
-from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau._typed_storage import UntypedStorage, typed
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.copying import WHOLE, fill_into, filled, formatted_layout
 from flambeau.eager.fragments import follow_makers
@@ -39,6 +39,7 @@ from flambeau.eager.ranges import eye as eye
 from flambeau.eager.ranges import linspace as linspace
 from flambeau.eager.ranges import logspace as logspace
 from flambeau.eager.ranges import range_ as range_
+from flambeau.runtime.switches import switches
 from flambeau.storage import new_storage
 
 
@@ -141,7 +142,7 @@ def _shared(obj, dtype):
     if isinstance(obj, (bytes, bytearray, memoryview)):
         return interchange.from_buffer(obj, dtype_of(dtype, "asarray"), -1, 0)
     if isinstance(obj, UntypedStorage):
-        return TypedStorage(obj._storage, dtype_of(dtype, "asarray"))._tensor()
+        return typed(obj._storage, dtype_of(dtype, "asarray"), obj.device)._tensor()
     return None
 
 
@@ -164,6 +165,23 @@ _LIKE = Plans(_plan_like)
 _ROOMY = frozenset(_dtype.BY_CODE[c] for c in "f64 f32 f16 bf16 i64 i32 i16".split())
 
 
+def unwritten(t, start=0):
+    """Memory from a byte on, filled so that every run reads the same: with nan or the largest."""
+    layout, storage = t._layout, t._storage
+    dtype = layout.dtype
+    first = -(-start // dtype.itemsize)
+    count = storage.nbytes // dtype.itemsize - first
+    if count <= 0 or not storage.pointer:
+        return t
+    if dtype.category >= _dtype.FLOATING:
+        value = float("nan")
+    else:
+        value = dtype is _dtype.BY_NAME["bool"] or _dtype.iinfo(dtype).max
+    flat = make_layout((count,), (1,), dtype, layout.device)
+    fill_into(make_tensor(flat, storage, first * dtype.itemsize), value)
+    return t
+
+
 def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memory_format=None):
     """A tensor of some size that fill(tensor) gives values; every argument is looked at."""
     shape = size_from(sizes if size is None else (size,), name)
@@ -177,6 +195,8 @@ def sized(name, sizes, size, out, dtype, device, requires_grad, fill=None, memor
     if fill is not None:
         fill(t)
         t._storage.version += out is not None
+    elif switches.fills:
+        unwritten(t)
     return finish(t, requires_grad, name)
 
 
@@ -228,6 +248,8 @@ def empty(
     if size is out is memory_format is layout is None:
         t = fresh_plain(sizes, dtype, device)
         if t is not None:
+            if switches.fills:
+                unwritten(t)
             return t if requires_grad is False else finish(t, requires_grad, "empty")
     if layout is not None and layout is not strided:
         return _sparse_zeros(sizes if size is None else size, out, dtype, device, layout, "empty")
@@ -292,6 +314,8 @@ def empty_strided(
     nbytes = reach(shape, stride, 0, dtype.itemsize)
     plan = make_layout(shape, tuple(stride), dtype, device_of(device, "empty_strided"))
     t = make_tensor(plan, new_storage(nbytes, plan.device), 0)
+    if switches.fills:
+        unwritten(t)
     return finish(t, requires_grad, "empty_strided")
 
 
@@ -314,7 +338,10 @@ def empty_like(
 ):  # fmt: skip
     """An uninitialised tensor of the same shape, dtype and device."""
     plan = like_layout(input, dtype, device, memory_format, "empty_like")
-    return finish(empty_like_layout(plan), requires_grad)
+    t = empty_like_layout(plan)
+    if switches.fills:
+        unwritten(t)
+    return finish(t, requires_grad)
 
 
 def full_like(
@@ -397,6 +424,8 @@ def new_empty(
     t = fresh_plain(sizes, dtype, device) if size is None else None
     if t is None:
         return sized("new_empty", sizes, size, None, dtype, device, requires_grad)
+    if switches.fills:
+        unwritten(t)
     return finish(t, requires_grad)
 
 

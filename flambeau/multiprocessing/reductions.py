@@ -137,7 +137,7 @@ def reduce_typed_storage(storage: TypedStorage) -> tuple:
 
 
 def rebuild_typed_storage(storage: UntypedStorage, dtype: str) -> TypedStorage:
-    return TypedStorage(storage._storage, _dtype.BY_NAME[dtype])
+    return TypedStorage(wrap_storage=storage, dtype=_dtype.named(dtype))
 
 
 def register() -> None:

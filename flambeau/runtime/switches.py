@@ -23,6 +23,8 @@ class Switches:
     benchmark_limit = 10  # plans that are measured; 0: all
     deterministic = False
     exact = False  # the same, of torch.use_deterministic_algorithms
+    fill = True  # torch.utils.deterministic.fill_uninitialized_memory
+    fills = False  # both: new memory is filled before anybody sees it
     allow_tf32 = True  # in convolutions and recurrent layers
 
     precision = "highest"  # of products of float32: unless it is this, TF32 may be used
@@ -36,6 +38,7 @@ class Switches:
         """Set some of them."""
         for name, value in named.items():
             setattr(self, name, value)
+        self.fills = self.exact and self.fill
         tries = 0
         if self.benchmark:
             limit = self.benchmark_limit

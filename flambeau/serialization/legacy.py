@@ -8,7 +8,7 @@ import pickle
 import struct
 import sys
 
-from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau._typed_storage import UntypedStorage, typed
 from flambeau.runtime.cpu import buffer_at
 from flambeau.serialization import files, locations
 from flambeau.serialization.pickling import dumps
@@ -47,7 +47,7 @@ class _Storages:
             return MetaStorage(storage.nbytes, kind.dtype)
         if storage.nbytes != numel * itemsize:
             raise wrong(f"storage {key!r:.40} has two sizes")
-        return UntypedStorage(storage) if kind.dtype is None else TypedStorage(storage, kind.dtype)
+        return UntypedStorage(storage) if kind.dtype is None else typed(storage, kind.dtype)
 
     def _make(self, location, nbytes):
         self.limit -= nbytes

@@ -8,7 +8,7 @@ import sys
 import warnings
 from array import array
 
-from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau._typed_storage import UntypedStorage, typed
 from flambeau.runtime.cpu import address_of, buffer_at
 from flambeau.serialization import locations
 from flambeau.serialization.archive import ArchiveReader, corrupt
@@ -58,7 +58,7 @@ class StorageReader:
         if kind.dtype is None:
             storage = UntypedStorage(found, device=where)
         else:
-            storage = TypedStorage(found, kind.dtype, where)
+            storage = typed(found, kind.dtype, where)
         storage.fill = self.fill
         return storage
 

@@ -8,6 +8,7 @@ _MODULES = {
     "hooks",
     "checkpoint",
     "data",
+    "deterministic",
     "dlpack",
     "early_stopping",
     "model_zoo",

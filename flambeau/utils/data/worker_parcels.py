@@ -17,7 +17,7 @@ from flambeau._device import cpu, meta
 from flambeau._layout import Size, make_layout, span
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.admission import admit
-from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau._typed_storage import TypedStorage, UntypedStorage, typed
 from flambeau.errors import OutOfMemoryError
 from flambeau.multiprocessing.reductions import check_may_travel
 from flambeau.nn.parameter import is_lazy
@@ -265,4 +265,4 @@ def _land_special(number, shape, strides, dtype, kind, requires_grad, attributes
 def _whole_storage(nbytes, data, dtype):
     if dtype is None:
         return UntypedStorage(data._storage)
-    return TypedStorage(data._storage, _dtype.BY_NAME[dtype])
+    return typed(data._storage, _dtype.BY_NAME[dtype])
