@@ -12,7 +12,17 @@ from flambeau._typed_storage import NAMES, TypedStorage, UntypedStorage
 
 class _Kind(type):
     dtype: Any
-    is_cuda: Any
+    place: str
+
+    @property
+    def is_cuda(cls) -> bool:
+        """Are they storages on GPUs?"""
+        return cls.place == "cuda"
+
+    @property
+    def is_sparse(cls) -> bool:
+        """Storages never are."""
+        return False
 
     def __instancecheck__(cls, found: Any) -> bool:
         return (
@@ -24,6 +34,8 @@ class _Kind(type):
 
 class _LegacyStorage(TypedStorage, metaclass=_Kind):
     """What all of them are made from."""
+
+    place = "cpu"
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         if cls is _LegacyStorage:
@@ -48,13 +60,13 @@ class _LegacyStorage(TypedStorage, metaclass=_Kind):
                     f"{ways}\nToo many positional arguments given, got {len(args)}, but at most "
                     "1 can be accepted"
                 )
-            if cls.is_cuda and not is_there("cuda"):
+            if cls.place == "cuda" and not is_there("cuda"):
                 raise AssertionError("Torch not compiled with CUDA enabled")
             if args and isinstance(args[0], str):
                 raise TypeError("new(): invalid data type 'str'")
             if args and not isinstance(args[0], (int, list, tuple)):
                 raise TypeError(f"{ways}\nArgument type not recognized: {type(args[0])}")
-            return TypedStorage(*args, dtype=cls.dtype, device="cuda" if cls.is_cuda else "cpu")
+            return TypedStorage(*args, dtype=cls.dtype, device=cls.place)
         if args:
             raise RuntimeError(
                 f"{ways}\nNo positional arguments should be given when using 'wrap_storage'"
@@ -63,16 +75,16 @@ class _LegacyStorage(TypedStorage, metaclass=_Kind):
             raise TypeError(
                 f"{ways}\nArgument 'wrap_storage' must be UntypedStorage, but got {type(wrapped)}"
             )
-        place = "cuda" if cls.is_cuda else "cpu"
-        if wrapped.device.type != place:
+        if wrapped.device.type != cls.place:
             raise RuntimeError(
-                f"{ways}\nDevice of 'wrap_storage' must be {place}, but got {wrapped.device.type}"
+                f"{ways}\nDevice of 'wrap_storage' must be {cls.place}, but got "
+                f"{wrapped.device.type}"
             )
         return TypedStorage(wrap_storage=wrapped, dtype=cls.dtype)
 
 
 class _CUDAStorage(_LegacyStorage):
-    is_cuda = True
+    place = "cuda"
 
     @classmethod
     def _refused(cls, *args: Any, **options: Any) -> Any:
@@ -82,10 +94,7 @@ class _CUDAStorage(_LegacyStorage):
 
 
 def _made(dtype: Any, base: Any, home: str) -> Any:
-    fields = {"__module__": home, "dtype": dtype}
-    return _Kind(
-        NAMES[dtype], (base,), fields if base is _CUDAStorage else {**fields, "is_cuda": False}
-    )
+    return _Kind(NAMES[dtype], (base,), {"__module__": home, "dtype": dtype})
 
 
 CLASSES = {NAMES[dtype]: _made(dtype, _LegacyStorage, "torch") for dtype in NAMES}
