@@ -36,7 +36,6 @@ LEFT_OUT = {
     "torch.backends.mps": DEVICE,
     "torch.compiler: load_.*|save_.*": "kernels are kept in one cache on disk; there is no "
         "file of compiled functions to carry around",
-    "torch.cuda: .*Storage": "typed storages of GPUs, deprecated",
     "torch.cuda: CUDAPluggableAllocator|change_current_allocator|GreenContext": CPP,
     "torch.cuda: jiterator|nccl|tunable": GPU_TOOLS,
     "torch.cuda.gds": GPU_TOOLS,
