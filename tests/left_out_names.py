@@ -73,7 +73,6 @@ LEFT_OUT = {
     "torch.utils.hooks: BackwardHook": "how PyTorch's modules do it inside",
     "torch.utils.mobile_optimizer": "TorchScript on phones",
     "torch.Tensor: index|slice_inverse": "bound by PyTorch for its compiler",
-    "torch.Tensor: storage_type": "typed storages are deprecated",
     "torch.Tensor: to_mkldnn": "there is one layout of dense tensors",
 }  # fmt: skip
 
