@@ -115,6 +115,30 @@ _SPARSE = (
     "t = torch.sparse_coo_tensor([[0, 2]], torch.tensor([1, 2], dtype=torch.int8), (3,)); "
 )
 
+_SEGMENTS = (
+    "d = torch.tensor([[1, 1], [math.nan, 0], [3, math.nan], [4, 0], [3, 2], [2, 0.0]]); "
+    "d.requires_grad_(); n = torch.tensor([1, 2, 3, 0]); "
+    "r = torch.segment_reduce(d, {}); torch.where(r.isnan(), r * 1, r).nansum().backward(); d.grad"
+)
+_CAPSULED = (
+    "class W:\n"
+    "    def __dlpack__(self, *a, **k): return torch.arange(3).__dlpack__(*a, **k)\n"
+    "    def __dlpack_device__(self): return (1, 0)\n"
+)
+
+OTHERS = [
+    _CAPSULED + "torch.tensor(W()), torch.as_tensor(W()), torch.as_tensor(W(), dtype=torch.float)",
+    "torch.eye(2).to_sparse().__dlpack__()",
+    "torch.tensor([np.array([0]), np.array([1])])",
+    *[
+        _SEGMENTS.format(f"'{how}', lengths=n{more}")
+        for how in ("max", "min", "mean", "prod", "sum")
+        for more in ("", ", initial=3.0")
+    ],
+    "d = torch.tensor([2.0, 2.0, 1.0], requires_grad=True); n = torch.tensor([3]); "
+    "torch.segment_reduce(d, 'max', lengths=n, initial=2).sum().backward(); d.grad",
+]
+
 DTYPES = [
     _HALVES + "torch.true_divide(a, b, out=torch.empty(0, dtype=torch.float64))",
     "t = torch.tensor(33000.0).half(); torch.add(t, t, out=torch.empty(0, dtype=torch.float64))",
@@ -124,6 +148,11 @@ DTYPES = [
     _SPARSE + "s.add_(t).to_dense()",
     _SPARSE + "s.sub_(t).to_dense()",
     _SPARSE + "s.mul_(t).to_dense()",
+    _SPARSE + "s.add_(t.float())",
+    _SPARSE + "s.mul_(t.float())",
+    _SPARSE + "torch.zeros(3, dtype=torch.uint8).add_(t.float())",
+    _SPARSE + "torch.zeros(3, dtype=torch.uint8).mul_(t.float())",
+    _SPARSE + "torch.full((3,), 500, dtype=torch.int16).sub_(s)",
     "x = torch.tensor([[math.nan, 1.0], [math.nan, 1.0]]); torch.unique(x, dim=0)",
     "x = torch.tensor([[1.0, 1.0], [1.0, 1.0]]); torch.unique(x, dim=0)",
     "x = torch.tensor([math.nan, math.nan]); torch.unique_consecutive(x, dim=0)",
@@ -140,4 +169,4 @@ QUANTIZED = [
     _QUANTIZED + "q.t().reshape(-1)._base is None, q.t().contiguous().is_contiguous()",
 ]
 
-SNIPPETS = [*PARTS, *PLACES, *LAYOUTS, *MADE, *DTYPES, *QUANTIZED]
+SNIPPETS = [*PARTS, *PLACES, *LAYOUTS, *MADE, *OTHERS, *DTYPES, *QUANTIZED]

@@ -20,6 +20,7 @@ import numpy as np
 _SAID_ONCE = re.compile(
     "TypedStorage is deprecated|ComplexHalf support is experimental|index_reduce.* is in beta"
     "|quantized tensor creation functions|Sparse invariant checks|unspecified requires_grad"
+    "|list of numpy.ndarrays|Sparse CSR tensor support"
 )
 
 

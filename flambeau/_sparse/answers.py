@@ -322,7 +322,7 @@ FUNCTIONS = {
     "rsub": a.rsub,
     "mul": a.mul,
     "multiply": a.mul,
-    "mul_": a.in_place(a.mul),
+    "mul_": a.mul_,
     "div": a.div,
     "divide": a.div,
     "true_divide": a.div,

@@ -138,20 +138,41 @@ def _added_to(a, b, alpha):
 def add_(a, b, *, alpha=1):
     """a += alpha b."""
     if is_sparse(a):
-        return put(a, add(a, b, alpha=alpha))
+        found = add(a, b, alpha=alpha)
+        _check_kept(found.dtype, a, "add")
+        return put(a, found)
     if a.shape != b.shape:
         _added_to(a, b, alpha)
+    _check_kept(result_type(a, b), a, "add")
     b = to_coo(b)
     dims, values = sparse_dim(b), values_of(b)
     shape = a.shape[:dims]
     flat = flat_places(parts_of(b).indices, shape)
+    values = values.to(a.dtype)  # bytes have no negatives
     if alpha != 1:
         values = values * alpha
-    values = values.to(a.dtype)
     if a._layout.is_contiguous:
         a.view(shape.numel(), *a.shape[dims:]).index_add_(0, flat, values)
         return a
     return a.index_put_(tuple(parts_of(b).indices), values, accumulate=True)
+
+
+def _check_kept(dtype, a, word):
+    """Can a take results of a dtype?"""
+    if not can_cast(dtype, a.dtype):
+        raise RuntimeError(
+            f"Can't convert result type {dtype.scalar_name} to output {a.dtype.scalar_name}"
+            + (f" in {word} operation" if word else "")
+        )
+
+
+def mul_(a, b):
+    """a *= b."""
+    found = mul(a, b)
+    both = is_sparse(a) and is_sparse(b) and is_coo(a) and is_coo(b)
+    ordered = both and parts_of(a).coalesced and parts_of(b).coalesced
+    _check_kept(found.dtype, a, "mul" if ordered else "" if is_sparse(a) else "add")
+    return put(a, found)
 
 
 def _assigned(a, found):

@@ -48,6 +48,8 @@ def export(t, stream=None, max_version=None, dl_device=None, copy=None):
     """What Tensor.__dlpack__ does."""
     if t._requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if t._layout.strides is None:
+        raise BufferError("Can't export tensors with layout other than torch.strided")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
     on_gpu = t._layout.device.type == "cuda"

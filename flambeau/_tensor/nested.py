@@ -5,12 +5,14 @@ doubles or 64-bit integers and cast by a kernel. Arrays as a whole are interchan
 """
 
 import struct
+import warnings
 from itertools import chain
 
 from flambeau import _dtype
 from flambeau._device import cpu
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_like_layout, empty_tensor
+from flambeau._tensor.dlpack import from_dlpack
 from flambeau._tensor.interchange import copied, dtype_of_array, from_numpy
 from flambeau.eager.copying import copy_into
 from flambeau.runtime.cpu import pack_at, write_bytes
@@ -30,6 +32,15 @@ def from_data(data, dtype=None, device=None):
         return copied(data, dtype or data.dtype, device)
     if _is_array(data) or (hasattr(data, "__array__") and not _is_sequence(data)):
         return copied(from_numpy(data, warn=False), dtype, device)
+    if hasattr(data, "__dlpack__"):
+        return copied(from_dlpack(data), dtype, device)
+    if type(data) in _LISTS and data and _is_array(data[0]) and data[0].shape:
+        warnings.warn(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider "
+            "converting the list to a single numpy.ndarray with numpy.array() before converting "
+            "to a tensor.",
+            stacklevel=3,
+        )
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     shape, numbers, kinds = _sizes(data), [], set()

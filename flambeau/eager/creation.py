@@ -84,6 +84,8 @@ def as_tensor(data, *, dtype=None, device=None):
         if where is found.device and (dtype is None or dtype is found.dtype):
             return found
         return found.to(dtype=dtype, device=where)
+    if hasattr(data, "__dlpack__"):
+        return from_dlpack(data).to(dtype=dtype, device=device)
     return from_data(data, dtype, device_of(device, "as_tensor"))
 
 
