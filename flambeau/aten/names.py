@@ -113,7 +113,8 @@ _OWN = frozenset(
     matrix_rank max_unpool1d multi_head_attention_forward multilabel_soft_margin_loss
     nextafter_bfloat16 nextafter_float16 nonzero_rows normalize ones_at pca_lowrank
     poisson_likelihood poisson_likelihood_total ranking ranking_total repeated_positions
-    selu_of_result smooth_absolute_error smooth_absolute_error_total soft_margin soft_margin_total
+    segment_rows selu_of_result smooth_absolute_error smooth_absolute_error_total soft_margin
+    soft_margin_total
     softmin softsign solve squared_error squared_error_total svd_lowrank symeig tanhshrink
     triplet_margin_with_distance_loss unique upsample upsample_bilinear upsample_nearest
     weighted_absolute_error weighted_absolute_error_total weighted_binary_entropy
