@@ -110,6 +110,10 @@ class _Going(threading.local):
 _going = _Going()
 
 
+# functions of (op, arguments, keywords) that may answer calls, or give NotImplemented
+asked_first: list[Callable] = []
+
+
 class OpOverload:
     """An op for certain types of arguments."""
 
@@ -144,6 +148,10 @@ class OpOverload:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if _going.recorder is not None:
             return _going.recorder.call(self, *args, **kwargs)
+        for answer in asked_first:
+            found = answer(self, args, kwargs)
+            if found is not NotImplemented:
+                return found
         going = _going.calls.get(self)
         return (going[-1] if going else self.function())(*args, **kwargs)
 

@@ -415,3 +415,7 @@ QUESTIONS = (
     "dequantize int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points "
     "q_per_channel_axis qscheme"
 ).split()
+
+
+for _offered in (quantize_per_tensor, quantize_per_channel, quantize_per_tensor_dynamic):
+    interposing.offer(_offered, "aten::" + _offered.__name__)

@@ -1,6 +1,8 @@
 """From a graph to the text of a Python function."""
 
 import enum
+import functools
+import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -297,7 +299,9 @@ class CodeGen:
         for name, obj in self.additional_globals():
             w.reach(name, obj)
         ended, comments = _last_uses(nodes), _Comments(additional_meta or [])
-        output = lambda value: self.generate_output(value, w.spell)
+        output = self.generate_output
+        if "spell" in inspect.signature(output).parameters:  # subclasses may not know of it
+            output = functools.partial(output, spell=w.spell)
         numbers: list[int | None] = []
         for index, node in enumerate(nodes):
             before = comments.of(node) if verbose else ""

@@ -9,7 +9,7 @@ from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Argument, Node, Target, map_aggregate, map_arg
 from flambeau.fx.proxy import Proxy, answer_outside
-from flambeau.fx.traceback import set_current_meta
+from flambeau.fx.traceback import preserve_node_meta, set_current_meta
 from flambeau.nn import Module
 
 __all__ = ["Interpreter", "Transformer"]
@@ -87,12 +87,12 @@ class Interpreter:
             except Exception as error:
                 self._tell(error, node)
                 raise
-            if node.op == "output":
-                value = self.env[node]
-                return self.graph.process_outputs(value) if processes else value
             if self.garbage_collect_values:
                 for gone in self.user_to_last_uses.get(node, ()):
                     self.env.pop(gone, None)
+            if node.op == "output":
+                value = self.env[node]
+                return self.graph.process_outputs(value) if processes else value
         return None
 
     def _tell(self, error, node):
@@ -221,7 +221,8 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """Run, and give a module with the new graph."""
-        result = super().run(enable_io_processing=False)
+        with preserve_node_meta():
+            result = super().run(enable_io_processing=False)
         if result is not None:
             strip = lambda a: a.node if isinstance(a, Proxy) else a
             node = self.new_graph.output(map_aggregate(result, strip))

@@ -74,6 +74,8 @@ def _format_arg(arg: object, max_list_len: float = float("inf")) -> str:
     """An argument in the text of a graph: nodes with %."""
     if isinstance(arg, Node):
         return "%" + arg.name
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return arg._custom_fx_repr_fn()
     if isinstance(arg, (list, tuple)):
         return _format_items(arg, max_list_len)
     if isinstance(arg, dict):

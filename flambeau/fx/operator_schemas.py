@@ -1,6 +1,7 @@
 """Arguments of calls matched with signatures: `torch.fx.operator_schemas`."""
 
 import inspect
+import operator
 import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -112,12 +113,19 @@ def _args_kwargs_to_normalized_args_kwargs(
     )
 
 
+_OPERATORS = frozenset(vars(operator)[name] for name in ("and_", "or_", "not_", "is_"))
+
+
 def check_for_mutable_operation(
     target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Raise an error if a function changes an argument."""
     name = getattr(target, "__name__", "")
-    if name.endswith("_") and not name.endswith("__") and kwargs.get("out") is None:
+    if kwargs.get("out") is not None:
+        name = f"aten::{name}.out"
+    elif not name.endswith("_") or name.endswith("__") or target in _OPERATORS:
+        name = ""
+    if name:
         raise RuntimeError(
             f"Tried to trace mutable operation {name}. FX only supports functional code, so "
             "operations that mutate operands in-place (e.g. via `out` arguments) are not supported"

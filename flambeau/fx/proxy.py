@@ -1,5 +1,6 @@
 """Proxy: a value that is being recorded, and TracerBase, which records what is done with it."""
 
+import copy
 import dataclasses
 import dis
 import enum
@@ -16,6 +17,7 @@ from typing import Any
 import flambeau
 from flambeau import interposing
 from flambeau._tensor.attachment import member_of
+from flambeau.aten import overloads
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.codegen import magic_methods, reflectable_magic_methods
 from flambeau.fx.graph import Graph
@@ -286,7 +288,11 @@ class Proxy:
 
     def __deepcopy__(self, memo: dict) -> "Proxy":
         twin = Proxy.__new__(type(self))
-        twin.__dict__ = dict(self.__dict__)
+        for name, value in self.__dict__.items():
+            try:
+                twin.__dict__[name] = copy.deepcopy(value, memo)
+            except Exception:  # whatever a tracer holds that cannot be copied is shared
+                twin.__dict__[name] = copy.copy(value)
         return twin
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Proxy":
@@ -334,6 +340,19 @@ class Proxy:
 
 _PLAIN_OPERATORS = frozenset({"__getitem__", "__setitem__"})
 _assert = flambeau._assert
+
+
+def _answer_overload(op, args, kwargs):
+    """A call of torch.ops... with proxies is recorded as it is."""
+    for value in (*args, *kwargs.values()):
+        inner = value if isinstance(value, (list, tuple)) else (value,)
+        found = next((v for v in inner if isinstance(v, Proxy)), None)
+        if found is not None:
+            return found.tracer.create_proxy("call_function", op, args, kwargs)
+    return NotImplemented
+
+
+overloads.asked_first.append(_answer_overload)
 
 
 def _is_method(func, name):

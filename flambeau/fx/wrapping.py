@@ -22,7 +22,7 @@ def wrap(fn_or_name: str | Callable) -> str | Callable:
     if isinstance(fn_or_name, str):
         name = fn_or_name
     elif hasattr(fn_or_name, "__code__"):
-        name = fn_or_name.__code__.co_name
+        name = fn_or_name.__name__
     else:
         raise AssertionError(f"wrap needs a function or a name, got {type(fn_or_name)}")
     frame = inspect.currentframe()

@@ -246,3 +246,63 @@ def test_other_threads_are_not_recorded():
     fx.symbolic_trace(net)
     assert isinstance(seen[0], flambeau.Tensor)
     assert seen[1] is net.weight
+
+
+# -- what tracing must not lose --------------------------------------------------------------------
+
+
+def nodes_of(function, tracer=None):
+    tracer = fx.Tracer() if tracer is None else tracer
+    return list(tracer.trace(function).nodes)
+
+
+def test_calls_of_overloads_and_quantizations_are_recorded_as_they_are():
+    aten = flambeau.ops.aten
+    _, add, *_ = nodes_of(lambda x: aten.add.Tensor(x, x))
+    assert add.target is aten.add.Tensor
+    _, cat, *_ = nodes_of(lambda x: aten.cat.default([x, x]))
+    assert cat.target is aten.cat.default
+    _, quantized, *_ = nodes_of(lambda x: flambeau.quantize_per_tensor(x, 0.5, 0, flambeau.quint8))
+    assert quantized.target is flambeau.quantize_per_tensor
+
+
+class Strict(fx.Tracer):
+    check_mutable_operations = True
+
+
+def test_operators_are_no_mutable_operations_and_out_is():
+    assert [n.name for n in nodes_of(lambda x: (x & x) | x, Strict())][1:3] == ["and_", "or_"]
+    with pytest.raises(RuntimeError, match="mutable operation aten::sigmoid.out"):
+        nodes_of(lambda x: flambeau.sigmoid(x, out=flambeau.rand_like(x)), Strict())
+
+
+def test_transformers_keep_what_nodes_know():
+    graph = fx.symbolic_trace(lambda x: x.relu() + 1)
+    for node in graph.graph.nodes:
+        node.meta["mark"] = node.name
+    again = fx.Transformer(graph).transform()
+    calls = [n for n in again.graph.nodes if n.op.startswith("call")]
+    assert [n.meta["mark"] for n in calls] == ["relu", "add"]
+
+
+def test_interpreters_let_go_of_what_is_returned():
+    run = fx.Interpreter(fx.symbolic_trace(lambda x: x.relu() + 1))
+    run.run(flambeau.ones(2))
+    assert {n.name for n in run.env} == {"output"}
+
+
+def test_copies_of_proxies_have_nodes_of_their_own():
+    node = next(iter(fx.symbolic_trace(lambda x: x + 1).graph.nodes))
+    twin = copy.deepcopy(fx.Proxy(node))
+    assert twin.node is not node and twin.node.name == node.name
+
+
+def test_codegens_of_older_programs_say_how_to_return():
+    class Lists(fx.graph.CodeGen):
+        def generate_output(self, output_args):
+            return f"return list({output_args!r})"
+
+    module = fx.symbolic_trace(lambda x: (x, x + 1))
+    module.graph.set_codegen(Lists())
+    module.recompile()
+    assert isinstance(module(flambeau.ones(1)), list)

@@ -137,6 +137,7 @@ def _rest(graph, constant, results, name):
             place = results.index(node)
             one = len(results) == 1
             values[node] = folded if one else new.call_function(operator.getitem, (folded, place))
+            values[node].meta = dict(node.meta)
             continue
         if node.op == "output":
             new.output(map_arg(node.args[0], lambda n: values[n]), node.type)
