@@ -98,11 +98,11 @@ class FunctionSchema:
 
     def __init__(self, line: str, namespace: str = "aten") -> None:
         self._line = f"{namespace}::{line}"
-        head, results = line.rsplit(" -> ", 1)
+        head, results = line.rsplit(") -> ", 1)
         full, _, inner = head.partition("(")
         base, _, self.overload_name = full.partition(".")
         self.name = f"{namespace}::{base}"
-        self.arguments = _arguments(inner.removesuffix(")"))
+        self.arguments = _arguments(inner)
         self.returns = _returns(results)
         self.named = {argument.name: argument for argument in self.arguments}
 
@@ -170,9 +170,9 @@ def _returns(text):
     parts = _split(text[1:-1]) if text.startswith("(") else [text]
     found = []
     for part in parts:
-        kind, _, name = part.partition(" ")
-        plain, alias = _alias(kind)
-        found.append(Return(plain, alias, name))
+        plain, alias = _alias(part)
+        kind, _, name = plain.partition(" ")
+        found.append(Return(kind, alias, name))
     return found
 
 

@@ -8,6 +8,7 @@ is one that applies. `torch.ops.space.name` shows such an op as it does one of a
 import contextlib
 import functools
 import inspect
+import itertools
 import re
 import threading
 from collections.abc import Callable
@@ -95,7 +96,7 @@ def parsed(text: str, space: str) -> FunctionSchema:
         raise RuntimeError(f"expected ) but found 'eof' here:\n{text}")
     if not text[end + 1 :].strip().startswith("->"):
         raise RuntimeError(f"expected arrow but found 'eof' here:\n{text}")
-    schema = FunctionSchema(_floats(text), space)
+    schema = FunctionSchema(_with_marks(_floats(text)), space)
     for argument in (*schema.arguments, *schema.returns):
         if argument.type not in ("", "()") and not _TYPES.fullmatch(argument.type.strip("()")):
             raise RuntimeError(
@@ -108,6 +109,14 @@ def parsed(text: str, space: str) -> FunctionSchema:
 def _floats(text):
     """Defaults as PyTorch shows them: 2. for 2.0."""
     return re.sub(r"=(-?\d+)\.0(?=[,)])", r"=\1.", text)
+
+
+def _with_marks(text):
+    """Tensor! as PyTorch shows it: a mark that no other argument has."""
+    numbers = itertools.count()
+    return re.sub(
+        r"(Tensor(\[\d*\])?)!", lambda found: f"{found[1]}(${next(numbers)}! -> )", text
+    )
 
 
 def _kind_name(value):

@@ -245,6 +245,36 @@ def test_bad_schemas_are_refused(schema, words):
 
 
 @pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("(Tensor A, Tensor! out) -> ()", "(Tensor A, Tensor($0! -> ) out) -> ()"),
+        ("(Tensor(a!) x, Tensor! y) -> Tensor", "(Tensor(a!) x, Tensor($0! -> ) y) -> Tensor"),
+        ("(Tensor! x, Tensor![] y) -> ()", "(Tensor($0! -> ) x, Tensor($1! -> )[] y) -> ()"),
+        ("(Tensor!? x=None) -> ()", "(Tensor($0! -> )? x=None) -> ()"),
+        ("(Tensor! x) -> Tensor!", "(Tensor($0! -> ) x) -> Tensor($1! -> )"),
+    ],
+)
+def test_what_is_written_to_needs_no_mark(given, shown):
+    with library._scoped_library("testing_marks", "FRAGMENT") as found:
+        found.define("op" + given)
+        schema = torch.ops.testing_marks.op.default._schema
+        assert str(schema) == f"testing_marks::op{shown}"
+        assert schema.is_mutable
+        last = schema.arguments[-1]
+        assert last.alias_info.is_write
+        assert last.type.startswith("Tensor") and "$" not in last.type
+
+
+def test_ops_write_to_what_has_no_mark():
+    with library._scoped_library("testing_writes", "FRAGMENT") as found:
+        found.define("twice(Tensor x, Tensor! out) -> ()")
+        found.impl("twice", lambda x, out: (out.copy_(x * 2), None)[1], "CPU")
+        out = torch.zeros(2)
+        torch.ops.testing_writes.twice(torch.ones(2), out)
+        assert out.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("x", "NOPE"), "Unsupported kind: NOPE"),
