@@ -705,3 +705,28 @@ def test_errors_of_workers_are_recorded(tmp_path, monkeypatch):
         record(lambda: 1 / 0)()
     assert "ZeroDivisionError: division by zero" in path.read_text()
     assert record(lambda: sys.exit(0))() is None
+
+
+def test_names_that_are_passed_on():
+    from flambeau import hub
+    from flambeau.nn import parameter
+
+    assert parameter._disabled_torch_function_impl is flambeau._C._disabled_torch_function_impl
+    assert isinstance(flambeau.nn.Parameter, parameter._ParameterMeta)
+    pytest.importorskip("tqdm")
+    assert hub.tqdm.__name__ == "tqdm"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("forward", "must implement the forward function"),
+        ("backward", "must implement either the backward or vjp method"),
+        ("vjp", "must implement either the backward or vjp method"),
+        ("jvp", "must implement the jvp function"),
+        ("vmap", "override the vmap staticmethod or set generate_vmap_rule=True"),
+    ],
+)
+def test_functions_say_what_they_lack(name, words):
+    with pytest.raises(NotImplementedError, match=words):
+        getattr(flambeau.autograd.Function, name)(None, None, None)

@@ -120,3 +120,12 @@ def _holds_one_file(path: str) -> bool:
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
     return len(entries) == 1 and not entries[0].is_dir()
+
+
+def __getattr__(name: str) -> Any:
+    """Progress bars of another library, which libraries take from here."""
+    if name == "tqdm":
+        from tqdm import tqdm
+
+        return tqdm
+    raise AttributeError(f"module 'torch.hub' has no attribute '{name}'")

@@ -25,7 +25,6 @@ class Frame:
         self.variables: dict[str, Any] = {}
         self.refined: dict[str, Value] = {}
         self.declared: dict[str, T.Type] = {}
-        self.annotated: set[str] = set()  # those that keep their type
 
     def find(self, name: str) -> Any:
         """What a name stands for; None if nothing."""

@@ -87,7 +87,10 @@ _TEMPLATES = {
     "aten::sym_size": "{0}.size({1})",
     "aten::_convolution_mode": "_F.conv{n}({0}, {1}, {2}, {3}, {4}, {5}, {6})",
     "prim::dtype": "_numbers[{0}.dtype]",
-    "prim::layout": "0",
+    "prim::layout": "_layouts[{0}.layout]",
+    "aten::promote_types": "_numbers[_torch.promote_types(_as_dtype({0}), _as_dtype({1}))]",
+    "aten::result_type": "_numbers[_torch.result_type({0}, {1})]",
+    "aten::get_autocast_dtype": "_numbers[_torch.get_autocast_dtype({0})]",
     "prim::data": "{0}.data",
     "prim::grad": "{0}.grad",
     "prim::requires_grad": "{0}.requires_grad",
@@ -211,7 +214,8 @@ def _len(text, node):
 
 @op_text("aten::values")
 def _values(text, node):
-    return f"list({text.read(node.ins[0])}.values())"
+    found = f"{text.read(node.ins[0])}.values()"
+    return found if node.ins[0].type_ == T.TENSOR else f"list({found})"
 
 
 @op_text("aten::get")

@@ -160,6 +160,9 @@ def _default(text):
         return float(text) if text in ("inf", "-inf", "nan") else text
 
 
+_NUMBERS = {"ScalarType": T.INT, "Layout": T.INT}  # what programs have for them
+
+
 def _returns(text):
     if not text.startswith("("):
         text = text.removesuffix("(a!)")
@@ -168,7 +171,7 @@ def _returns(text):
         )
         if ("(" in kind and ")" not in kind) or not kind:
             kind, name = text, ""
-        return (T.parse(kind),), (name,) if name else ()
+        return (_NUMBERS.get(kind) or T.parse(kind),), (name,) if name else ()
     pieces = _split(text[1 : _closing(text)])
     types, names = [], []
     for piece in pieces:

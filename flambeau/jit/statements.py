@@ -204,7 +204,6 @@ class Statements(Loops):
         if isinstance(node.target, ast.Name):
             value = self.converted(value, kind, self.at(node))
             self.frame.declared[node.target.id] = kind
-            self.frame.annotated.add(node.target.id)
             if value.type_ == T.NONE and kind != T.NONE:  # None, of that type
                 value = self.node("prim::Constant", [], kind, self.at(node), value=None)
         self.assign(node.target, value)
@@ -253,7 +252,7 @@ class Statements(Loops):
             value = self.value_of(value, place)
         frame = self.frame
         if isinstance(value, Value):
-            is_own = name in frame.variables and name not in frame.annotated
+            is_own = name in frame.variables
             declared = None if is_own else frame.declared_type(name)
             if declared is None:
                 frame.declared[name] = value.type_

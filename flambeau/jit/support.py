@@ -11,7 +11,7 @@ from flambeau._tensor import Tensor
 from flambeau.jit import types as T
 from flambeau.jit.annotating import NAMED_CLASSES
 from flambeau.jit.futures import fork
-from flambeau.jit.numbering import BY_NUMBER, DTYPES, FORMATS_BY_NUMBER
+from flambeau.jit.numbering import BY_NUMBER, DTYPES, FORMATS_BY_NUMBER, LAYOUTS
 from flambeau.nn import functional as F
 
 
@@ -183,6 +183,7 @@ SUPPORT: dict[str, Any] = {
     "_F": F,
     "_math": math,
     "_numbers": DTYPES,
+    "_layouts": LAYOUTS,
     "_as_dtype": lambda number: None if number is None else BY_NUMBER[number],
     "_as_format": lambda number: None if number is None else FORMATS_BY_NUMBER[number],
     "_fork": fork,

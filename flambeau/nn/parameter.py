@@ -10,9 +10,10 @@ from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor, empty_tensor, make_tensor
 from flambeau._tensor.gradients import check_may_require
 from flambeau.interposing.overriding import SPEAKS, disabled, has_dispatch, roles
+from flambeau.interposing.overriding import disabled as _disabled_torch_function_impl  # noqa: F401
 
 
-class _Marked(type(Tensor)):  # type: ignore[misc]
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
     """Lets a tensor of a user's own class count as a parameter: it says `_is_param`."""
 
     def __instancecheck__(cls, instance):
@@ -43,7 +44,7 @@ def _marked(data, requires_grad):
     return out
 
 
-class Parameter(Tensor, metaclass=_Marked):
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that is learned: modules collect those that are assigned to them."""
 
     __slots__ = ()
@@ -67,7 +68,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
 
-class Buffer(Tensor, metaclass=_Marked):
+class Buffer(Tensor, metaclass=_ParameterMeta):
     """A tensor that belongs to a module but is not learned."""
 
     __slots__ = ()

@@ -33,7 +33,11 @@ _nested_tensor_from_mask
 _nested_tensor_from_mask_left_aligned _transformer_encoder_layer_fwd _native_multi_head_attention
 to_padded_tensor nested_to_padded_tensor is_autocast_enabled is_autocast_cpu_enabled
 get_autocast_dtype __round_to_zero_floordiv _set_item __interpolate fft_fftfreq
-fft_rfftfreq""".split()
+fft_rfftfreq crow_indices col_indices ccol_indices row_indices indices coalesce is_coalesced
+to_sparse
+to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_sparse_coo sparse_coo_tensor
+sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
+sparse_compressed_tensor""".split()
 
 
 def is_kept(schema):

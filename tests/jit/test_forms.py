@@ -142,3 +142,48 @@ def test_numbers_of_another_type_or_depth_are_refused():
         script(torch.ones(2))
     with pytest.raises(RuntimeError, match="list dimension and runtime tensor dimension"):
         script(NUMBERS.reshape(1, 5))
+
+
+def kinds_of(x, y):
+    plain = x.layout == torch.strided and x.dtype == torch.float32
+    same = x.layout == y.layout or y.layout != torch.sparse_coo
+    wide = torch.promote_types(x.dtype, torch.float64) == torch.float64
+    return plain, same, wide, torch.result_type(x, 2.0) == torch.float32, x.layout, y.layout
+
+
+def test_layouts_and_dtypes_are_numbers_that_compare():
+    found = torch.jit.script(kinds_of)(X, X.to_sparse())
+    assert found == (True, False, True, True, 0, 1)
+    assert torch.jit.script(kinds_of)(X, X)[1]
+
+
+def compressed(x):
+    rows = x.to_sparse_csr()
+    places = torch.stack([torch.arange(4), torch.arange(4)])
+    made = torch.sparse_coo_tensor(places, rows.values()[:4], (4, 4)).coalesce()
+    return rows.crow_indices(), rows.col_indices(), rows.values(), made.indices(), made.to_dense()
+
+
+def test_parts_of_sparse_tensors():
+    torch.testing.assert_close(torch.jit.script(compressed)(X), compressed(X))
+
+
+def of_another_type(n: int):
+    found: List[int] = []
+    for k in range(n):
+        found.append(k)
+    found = torch.tensor(found)
+    return found
+
+
+def in_a_branch(n: int):
+    x: int = 3
+    if n > 2:
+        x = "a"
+    return x
+
+
+def test_variables_change_their_type_where_they_were_declared():
+    assert torch.jit.script(of_another_type)(3).tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="Variable 'x' previously had type int but is now"):
+        torch.jit.script(in_a_branch)
