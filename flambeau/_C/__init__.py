@@ -39,7 +39,13 @@ class _Functions:
         if not name.startswith(self._prefix):
             raise AttributeError(name)
         space = importlib.import_module(self._space)
-        return getattr(space, name.removeprefix(self._prefix))
+        found = getattr(space, name.removeprefix(self._prefix), None)
+        return getattr(_aten(), name) if found is None else found
+
+
+def _aten() -> Any:
+    """Ops by the names of aten, which those of `torch._C._nn` are among."""
+    return importlib.import_module("flambeau").ops.aten
 
 
 _OPERATORS = ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__")

@@ -39,20 +39,21 @@ class RemovableHandle:
     _ids = itertools.count()
 
     def __init__(self, hooks):
-        self.hooks, self.id = weakref.ref(hooks), next(RemovableHandle._ids)
+        self.hooks_dict_ref, self.id = weakref.ref(hooks), next(RemovableHandle._ids)
 
     def remove(self):
-        hooks = self.hooks()
+        hooks = self.hooks_dict_ref()
         if hooks is not None:
             hooks.pop(self.id, None)
 
     def __getstate__(self):
-        return {**self.__dict__, "hooks": self.hooks()}
+        return {**self.__dict__, "hooks_dict_ref": self.hooks_dict_ref()}
 
     def __setstate__(self, state):
         """A copy removes from the copy of the dictionary; its number stays taken."""
-        hooks = state["hooks"]
-        self.__dict__.update(state, hooks=weakref.ref(OrderedDict() if hooks is None else hooks))
+        hooks = state["hooks_dict_ref"]
+        hooks = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.__dict__.update(state, hooks_dict_ref=hooks)
         RemovableHandle._ids = itertools.count(max(next(RemovableHandle._ids), self.id + 1))
 
     def __enter__(self):

@@ -484,6 +484,8 @@ def _assign(part, value):
         if value._layout.ndim > len(shape):
             value = _without_ones(value)
         _check_expand(value, shape)
+        if value._storage is part._storage:  # copy_ would refuse a part of what it writes
+            value = value.expand(shape)
     copy_(part, value)
     return None
 

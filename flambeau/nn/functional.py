@@ -101,6 +101,10 @@ def __getattr__(name):
 
         value = globals()[name] = getattr(scaled_products, name)
         return value
+    if name == "grad":  # gradients of convolutions, which end in functions of this module
+        from flambeau.nn import grad
+
+        return grad
     plain = name.removesuffix("_")
     if "functional_" + name in _TABLE:  # another signature than the function of torch has
         plain = "functional_" + name

@@ -109,7 +109,8 @@ class UninitializedTensorMixin:
         """Give it a shape, and memory: it becomes an ordinary parameter or buffer."""
         layout = self._layout
         device = layout.device if device is None else _device.resolve(device)
-        made = empty_tensor(Size(shape), dtype or layout.dtype, device)
+        shape = Size((shape,) if isinstance(shape, int) else shape)
+        made = empty_tensor(shape, dtype or layout.dtype, device)
         self._layout, self._storage, self._offset = made._layout, made._storage, made._offset
         self.__class__ = self.cls_to_become
 

@@ -59,7 +59,9 @@ def _convolution_gradients(g, input, weight, stride, padding, dilation, transpos
                 to_weight, to_bias = convolution_to_weight_and_bias(input, g, *rest)
             else:
                 to_weight = convolution_to_weight(input, g, *rest)
-    if needs[2] and to_bias is None:
+    if needs[2] and not input.shape[1]:  # without channels that come in, none go out
+        to_bias = g.new_zeros(weight.shape[0])
+    elif needs[2] and to_bias is None:
         to_bias = g.sum((0, *range(2, g.ndim)))
     return to_input, to_weight, to_bias
 

@@ -1,8 +1,14 @@
 """Lines about Module itself: registration, walking, hooks, state, conversion."""
 
 SETUP = """
-import copy, pickle
-from collections import OrderedDict
+import copy, pickle, weakref
+from collections import OrderedDict, namedtuple
+Pair = namedtuple("Pair", "a b")
+def seen(*given):
+    pass
+class Pairs(nn.Module):
+    def forward(self, a):
+        return Pair(a * 1, a * 2)
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -211,6 +217,14 @@ n.first.register_full_backward_hook(lambda m, gi, go: (1, 2)); a = x(2).requires
 n.register_full_backward_pre_hook(lambda m, go: (go[0] * 0,)); n(x(2)).sum().backward(); n.first.weight.grad.abs().sum()
 n.register_full_backward_hook(lambda *a: None); n.register_backward_hook(lambda *a: None)
 n.register_backward_hook(lambda *a: None); n.register_full_backward_hook(lambda *a: None)
+n.register_full_backward_hook(lambda m, gi, go: x(2)); n(x(2)).sum().backward()
+Pairs().register_full_backward_hook(lambda *a: None).hooks_dict_ref().keys().__len__()
+m = Pairs(); m.register_full_backward_hook(lambda *a: None); type(m(x(2).requires_grad_())).__name__
+m = Pairs(); m.register_full_backward_hook(lambda *a: None); m(x(2).requires_grad_()).a.grad_fn.name()
+m = nn.Linear(1, 1); m.register_load_state_dict_pre_hook(log.append); r = weakref.ref(m); del m; r()
+m = nn.Linear(1, 1); m.register_load_state_dict_pre_hook(seen); q = copy.deepcopy(m); q.load_state_dict(m.state_dict())
+u = nn.UninitializedParameter(); u.materialize(3); u.shape
+lib.__future__.set_swap_module_params_on_conversion(True); q = n.scale; d = Net().state_dict(); a = n.load_state_dict(d, assign=True), q is n.scale, q.data_ptr() == d["scale"].data_ptr(); lib.__future__.set_swap_module_params_on_conversion(False); a
 n.register_backward_hook(lambda m, gi, go: log.append(len(go))); n(x(2)).sum().backward(); log
 n.second.register_full_backward_hook(lambda m, gi, go: log.append("h")); n(x(2)).detach(); log
 h = nn.modules.module.register_module_forward_hook(lambda m, a, out: log.append(type(m).__name__)); n(x(2)); h.remove(); n(x(2)); log

@@ -14,7 +14,7 @@ RECORDED = json.loads((Path(__file__).parents[1] / "golden/functional_names.json
 FUNCTIONS = RECORDED["functions"]
 
 # products of numbers of eight bits, and the two enumerations of how they are scaled
-LEFT_OUT = {"ScalingType", "SwizzleType", "scaled_mm", "scaled_grouped_mm"}
+LEFT_OUT = {"scaled_grouped_mm"}
 # accepted here beyond what PyTorch takes, or in more ways
 MORE = {
     "adaptive_avg_pool2d": {"return_indices"},

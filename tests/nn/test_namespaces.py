@@ -23,6 +23,10 @@ CONVOLUTIONS = [
 ]
 
 
+def test_grad_is_also_reached_through_functional():
+    assert nn.functional.grad is nn.grad
+
+
 @pytest.mark.parametrize("dims, shape, window, options", [(*c[:3], c[3:]) for c in CONVOLUTIONS])
 def test_gradients_are_those_of_autograd(dims, shape, window, options, rng):
     x = flambeau.tensor(rng.standard_normal(shape).tolist(), dtype=flambeau.float64)

@@ -254,6 +254,13 @@ def test_empty():
     assert F.conv_transpose2d(flambeau.randn(0, 6, 8, 8), w).shape == (0, 4, 10, 10)
 
 
+def test_without_channels_a_bias_has_a_gradient_of_zeros():
+    for function, shape in ((F.conv1d, (6, 0, 3)), (F.conv2d, (6, 0, 3, 3))):
+        w, b = flambeau.randn(shape, requires_grad=True), flambeau.randn(6, requires_grad=True)
+        function(flambeau.randn((2, 0, 8, 8)[: len(shape)]), w, b).sum().backward()
+        assert w.grad.shape == w.shape and b.grad.tolist() == [0.0] * 6
+
+
 def test_meta():
     x, w = flambeau.empty(2, 4, 8, 8, device="meta"), flambeau.empty(6, 4, 3, 3, device="meta")
     out = F.conv2d(x, w, padding=1)

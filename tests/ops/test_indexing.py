@@ -402,3 +402,15 @@ def test_a_single_number_is_no_slice_for_index_copy(shape, dim):
 def test_repetitions_along_what_is_not_there_are_refused(call, kind, text):
     with pytest.raises(kind, match=text):
         call(torch.tensor(1.0) if kind is IndexError else torch.empty(1, 0))
+
+
+def test_a_part_of_a_tensor_is_assigned_to_all_of_another_part():
+    x = torch.arange(6).reshape(2, 3)
+    x[1] = x[1][0]
+    assert x.tolist() == [[0, 1, 2], [3, 3, 3]]
+    x[:] = x[0:1]
+    assert x.tolist() == [[0, 1, 2], [0, 1, 2]]
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to"):
+        x[0, 1:] = x[0, :2]
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to"):
+        x.copy_(x[0])

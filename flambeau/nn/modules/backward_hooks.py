@@ -11,7 +11,7 @@ from flambeau.autograd.function import Function
 from flambeau.autograd.grad_mode import is_grad_enabled
 
 
-class _Pass(Function):
+class BackwardHookFunction(Function):
     """Its outputs are its inputs; its node is where hooks are attached."""
 
     @staticmethod
@@ -39,13 +39,13 @@ class BackwardHook:
         tensors = [values[k] for k in places]
         if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
             return values, None
-        passed = _Pass.apply(*tensors)
+        passed = BackwardHookFunction.apply(*tensors)
         node = next(t.grad_fn for t in passed if t.grad_fn is not None)
         attach(node)
         found = list(values)
         for k, t in zip(places, passed):
             found[k] = t
-        return tuple(found), places
+        return (values._make(found) if hasattr(values, "_make") else tuple(found)), places
 
     @staticmethod
     def _spread(grads, places, count):
@@ -111,7 +111,12 @@ class BackwardHook:
                         "#torch.nn.Module.register_full_backward_hook for more details.",
                         stacklevel=5,
                     )
-                    self._call((None,) * self.inputs)
+                    found = self._call((None,) * self.inputs)
+                    if any(value is not None for value in found):
+                        raise RuntimeError(
+                            "Backward hook for Modules where no input requires gradient should "
+                            "always return None or None for all gradients."
+                        )
                 return tuple(self.grad_output[k] for k in self.output_places)
 
             node.register_hook(hook)

@@ -42,7 +42,10 @@ from flambeau.nn.modules.traversal import Traversal
 
 _global_forward_hooks = calling.forward_hooks
 _global_forward_pre_hooks = calling.forward_pre_hooks
+_global_forward_hooks_always_called = calling.forward_hooks_always_called
+_global_forward_hooks_with_kwargs = calling.forward_hooks_with_kwargs
 _global_backward_hooks = calling.backward_hooks
+_global_backward_pre_hooks = calling.backward_pre_hooks
 _global_parameter_registration_hooks = registry.parameter_hooks
 _global_buffer_registration_hooks = registry.buffer_hooks
 _global_module_registration_hooks = registry.module_hooks

@@ -7,14 +7,17 @@ wait as well.
 """
 
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
 
+from flambeau import __future__ as future
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.autograd.node import RemovableHandle
 from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.utils.swapping import swap_tensors
 
 EXTRA_STATE = "_extra_state"
 _pending: list = []  # copies that wait, per load_state_dict that is under way
@@ -40,13 +43,19 @@ def _register(hooks, hook):
 
 
 class _WithModule:
-    """A hook that wants the module as its first argument."""
+    """A hook that wants the module as its first argument, and does not keep it alive."""
 
     def __init__(self, hook, module):
-        self.hook, self.module = hook, module
+        self.hook, self.module = hook, weakref.ref(module)
 
     def __call__(self, *args):
-        return self.hook(self.module, *args)
+        return self.hook(self.module(), *args)
+
+    def __getstate__(self):
+        return self.hook, self.module()
+
+    def __setstate__(self, state):
+        self.__init__(*state)
 
 
 class State:
@@ -224,6 +233,9 @@ class State:
 
         def copy():
             with no_grad():
+                if future.get_swap_module_params_on_conversion():
+                    _exchange(param, value, assign)
+                    return
                 if not assign:
                     param.copy_(value)
                     return
@@ -301,21 +313,20 @@ def _offer_state(root, state_dict, assign, keys, problems):
     state: Any = OrderedDict(state_dict)
     if metadata is not None:
         state._metadata = metadata
-    loaded: list = []
+    return [*_offered(root, state, "", metadata or {}, assign, (True, *keys, problems))]
 
-    def visit(module, part, prefix):
-        about = (metadata or {}).get(prefix[:-1], {})
-        if assign:
-            about["assign_to_params_buffers"] = assign
-        module._load_from_state_dict(part, prefix, about, True, *keys, problems)
-        for name, child in module._modules.items():
-            if child is not None:
-                path = f"{prefix}{name}."
-                visit(child, {k: v for k, v in part.items() if k.startswith(path)}, path)
-        loaded.append(module)
 
-    visit(root, state, "")
-    return loaded
+def _offered(module, part, prefix, metadata, assign, rest):
+    about = metadata.get(prefix[:-1], {})
+    if assign:
+        about["assign_to_params_buffers"] = assign
+    module._load_from_state_dict(part, prefix, about, *rest)
+    for name, child in module._modules.items():
+        if child is not None:
+            path = f"{prefix}{name}."
+            below = {k: v for k, v in part.items() if k.startswith(path)}
+            yield from _offered(child, below, path, metadata, assign, rest)
+    yield module
 
 
 def _key_problems(keys):
@@ -324,6 +335,22 @@ def _key_problems(keys):
         if names:
             listed = ", ".join(f'"{name}"' for name in names)
             yield f"{kind} key(s) in state_dict: {listed}. "
+
+
+def _exchange(param, value, assign):
+    """A parameter or buffer turns into what its `module_load` makes of a value."""
+    new = param.module_load(value, assign=assign)
+    if new is param or new is value:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning "
+            "one of the inputs in module_load"
+        )
+    if isinstance(param, Parameter):
+        if isinstance(new, Parameter):
+            new.requires_grad_(param.requires_grad)
+        else:
+            new = Parameter(new, requires_grad=param.requires_grad)
+    swap_tensors(param, new)
 
 
 def _run_copies(waiting):
