@@ -17,6 +17,7 @@ from flambeau.utils._python_dispatch import (
     return_and_correct_aliasing,
     transform_subclass,
 )
+from flambeau.utils._pytree import tree_map
 from tests.override_cases import (
     CASES,
     DISPATCHED,
@@ -247,3 +248,75 @@ def test_dispatch_modes_see_pieces_of_products(text):
         found = eval(text, space)
     assert log == PIECES[text].split()
     flambeau.testing.assert_close(found, eval(text, space))
+
+
+# -- gradients of tensors that wrap others ---------------------------------------------------------
+
+
+class Shell(flambeau.Tensor):
+    """Wraps a tensor and answers by what it wraps."""
+
+    @staticmethod
+    def __new__(cls, inner, requires_grad=False):
+        out = flambeau.Tensor._make_wrapper_subclass(
+            cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, requires_grad=requires_grad
+        )
+        out.inner = inner
+        return out
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def opened(value):
+            return value.inner if isinstance(value, cls) else value
+
+        result = func(*tree_map(opened, args), **tree_map(opened, kwargs or {}))
+        return tree_map(lambda t: cls(t) if isinstance(t, flambeau.Tensor) else t, result)
+
+
+F = flambeau.nn.functional
+DIFFERENTIATED = {
+    "pointwise": lambda x: (x.exp() * 2 - x / 3) ** 2,
+    "rsub": lambda x: 2 - x,
+    "reductions": lambda x: x.mean() + x.var(0).sum() + x.norm(),
+    "order": lambda x: x.max() + x.max(0).values + x.sort(1).values[0],
+    "views": lambda x: x.t().reshape(9)[None, 2:, None],
+    "select": lambda x: x[0] * x[..., 1],
+    "index": lambda x: x[flambeau.tensor([1, 1])],
+    "products": lambda x: x @ x + F.linear(x, x, x[0]),
+    "softmax": lambda x: x.softmax(0),
+    "norms": lambda x: F.layer_norm(x, (3,)) + F.group_norm(x[None], 1)[0],
+    "losses": lambda x: (
+        F.cross_entropy(x, flambeau.tensor([0, 1, 2])) + F.mse_loss(x, 2 * x.detach())
+    ),
+    "embedding": lambda x: F.embedding(flambeau.tensor([1, 2]), x),
+    "lists": lambda x: flambeau.cat([x, x * x]) + flambeau.stack([x[0], x[1]]).sum(0),
+    "conv": lambda x: F.conv2d(x[None, None], x[None, None, :2, :2]),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_wrappers_have_gradients(name):
+    function = DIFFERENTIATED[name]
+    values = flambeau.rand(3, 3, dtype=flambeau.float64) + 0.1
+    plain = values.clone().requires_grad_()
+    (wanted,) = flambeau.autograd.grad(function(plain).square().sum(), plain)
+    x = Shell(values.clone(), requires_grad=True)
+    out = function(x)
+    assert type(out) is Shell and out.grad_fn is not None
+    (found,) = flambeau.autograd.grad(out.square().sum(), x)
+    assert type(found) is Shell and flambeau.allclose(found.inner, wanted)
+
+
+def test_second_gradients_of_wrappers():
+    x = Shell(flambeau.tensor([1.0, 2.0]), requires_grad=True)
+    (first,) = flambeau.autograd.grad((x * x.exp()).sum(), x, create_graph=True)
+    (second,) = flambeau.autograd.grad(first.sum(), x)
+    values = flambeau.tensor([1.0, 2.0])
+    assert flambeau.allclose(second.inner, (2 + values) * values.exp())
+
+
+def test_a_linear_layer_of_wrappers_learns():
+    layer = flambeau.nn.Linear(2, 1)
+    layer.weight = flambeau.nn.Parameter(Shell(layer.weight.detach().clone()))
+    layer(flambeau.ones(4, 2)).sum().backward()
+    assert type(layer.weight.grad) is Shell and layer.weight.grad.inner.tolist() == [[4, 4]]

@@ -352,6 +352,8 @@ def check_root(t, grad, k=0, batched=False):
             )
         if t.device is not t._layout.device:  # inside of a transform
             return public("ones_like")(t.detach())
+        if type(t) is not Tensor and _answers(type(t)):
+            return public("ones_like")(t)
         if is_wanted("node"):  # who records backward is shown where it starts
             return public("ones_like")(t)
         return _ones(t._layout)
@@ -376,6 +378,11 @@ def check_root(t, grad, k=0, batched=False):
             f"a dtype of {t.dtype}."
         )
     return grad
+
+
+def _answers(kind):
+    """Has a subclass of Tensor a `__torch_dispatch__` of its own?"""
+    return kind.__torch_dispatch__.__func__ is not Tensor.__torch_dispatch__.__func__
 
 
 class GradientEdge(NamedTuple):

@@ -11,7 +11,9 @@ from typing import Any
 from flambeau import interposing
 from flambeau._tensor import Tensor
 from flambeau.aten.overloads import namespace, overload_of
+from flambeau.eager.binding import bind
 from flambeau.interposing.overriding import PASSING, has_dispatch
+from flambeau.interposing.recording import STEPS, is_composite, record, wants_history
 from flambeau.ops.table import TABLE
 
 # what these do is seen in what they call
@@ -180,14 +182,28 @@ class _Arguments(_Below):
     all_threads = is_lasting = True
     passing = PASSING
 
+    def wants(self, place: interposing.Place) -> bool:
+        return super().wants(place) or _has_steps(place)
+
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         kinds = _told_classes([*args, *kwargs.values()])
         if not kinds:
             return function(*args, **kwargs)
+        if not super().wants(name.place):  # a kernel for steps: it would read what others hold
+            row = TABLE[name.place.row]
+            return row.body(**bind(row, args, kwargs))
+        steps = STEPS.get(name.place.key)
+        if steps is not None and (result := steps(*args)) is not NotImplemented:
+            return result
         overload = overload_of(name, args, kwargs)
+        recorded = wants_history(name, args, kwargs)
+        if recorded and is_composite(name):
+            return function(*args, **kwargs)  # its steps are told, each with its derivative
         for kind in kinds:
             result = overload.tell(kind, name.function, kinds, args, kwargs)
             if result is not NotImplemented:
+                if recorded:
+                    record(name, args, kwargs, result)
                 return result
         shown = "\n".join(f"  - tensor subclass {kind}" for kind in kinds)
         raise TypeError(
@@ -195,6 +211,16 @@ class _Arguments(_Below):
             f"NotImplemented:\n\n{shown}\n\nFor more information, try re-running with "
             "TORCH_LOGS=not_implemented"
         )
+
+
+def _has_steps(place):
+    row = TABLE.get(place.row)
+    return (
+        place.kind in ("op", "python")
+        and row is not None
+        and row.kind == "composite"
+        and row.template not in (None, "overloads")
+    )
 
 
 ARGUMENTS = _Arguments()

@@ -15,8 +15,8 @@ from flambeau import autograd
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
+from flambeau.eager.row_history import ABSENT, arguments
 from flambeau.transforms.batching import called
-from flambeau.transforms.history import ABSENT, arguments
 from flambeau.transforms.levels import (
     Level,
     Wrapped,
