@@ -34,13 +34,13 @@ def type_error(op, param, position, value, wanted="Tensor"):
     return TypeError(wrong(name, param, position, wanted, value))
 
 
-def bind(op, args, kwargs):
-    """Arguments by parameter name, in order, checked and normalised."""
+def bind(op, args, kwargs, ending=""):
+    """Arguments by parameter name, in order, checked and normalised. ending: "_" in place."""
     params = op.params
     bound = {}
     for order in op.options.get("old_orders", ()):
         if len(args) == len(order) and _is_old(op, order, args):
-            args, kwargs = _reordered(op, order, dict(zip(order, args)), kwargs)
+            args, kwargs = _reordered(op, order, dict(zip(order, args)), kwargs, ending)
     if len(args) > len(params) or op.options.get("varargs"):
         args = pack_rest(op, args)
     if len(args) > 1 and op.options.get("strictly_alone", 0) in kwargs:
@@ -115,19 +115,20 @@ def _is_old(op, order, args):
     )
 
 
-def _reordered(op, order, given, kwargs):
+def _reordered(op, order, given, kwargs, ending):
     """add(input, alpha, other), from before alpha had a name, as add(input, other, alpha=alpha)."""
     global _has_warned
-    if not _has_warned and op.name != "rsub":
+    if (not _has_warned or errors.warns_always()) and op.name != "rsub":
         _has_warned = True
-        warnings.warn(_deprecated(op, order), stacklevel=4)
+        warnings.warn(_deprecated(op, order, ending), stacklevel=4)
     places = tuple(given.pop(p.name) for p in op.params if not p.keyword_only)
     return places, {**kwargs, **given}
 
 
-def _deprecated(op, order):
+def _deprecated(op, order, ending):
     """PyTorch's words for such a call; it says them once, whichever function it is."""
-    is_method = order[0] == "input" and "beta" in order
+    is_method = bool(ending) or (order[0] == "input" and "beta" in order)
+    name = op.name + ending
     first, rest = [f"Tensor {p.name}" for p in op.params if not p.keyword_only], ""
     if is_method:
         first = first[1:]
@@ -137,10 +138,10 @@ def _deprecated(op, order):
     old = ", ".join(f"{kinds[name]} {name}" for name in order[is_method:])
     new = "".join(f", Number {p.name} = {p.default}" for p in op.params if p.keyword_only)
     return (
-        f"This overload of {op.name} is deprecated:\n\t"
-        f"{op.name}({old}{rest and ', *' + rest})"
+        f"This overload of {name} is deprecated:\n\t"
+        f"{name}({old}{rest and ', *' + rest})"
         "\nConsider using one of the following signatures instead:\n\t"
-        f"{op.name}({', '.join(first)}, *{new}{rest})"
+        f"{name}({', '.join(first)}, *{new}{rest})"
     )
 
 
@@ -310,9 +311,23 @@ def check_out(op, out, shape, dtype):
         out._resize_output(shape)
 
 
+def _check_castable(text, outs, results):
+    """PyTorch's words for matrices that out= cannot hold; text: "function: name of each"."""
+    name, _, names = text.partition(": ")
+    for what, o, r in zip(names.split(), outs, results):
+        if r.dtype.category > o.dtype.category:
+            raise RuntimeError(
+                f"{name}: Expected {what} to be safely castable from {r.dtype.scalar_name} dtype, "
+                f"but got {what} with dtype {o.dtype.scalar_name}"
+            )
+
+
 def store_out(op, out, results):
     """Results into out=: one tensor or a tuple of them."""
     outs = out if isinstance(out, (tuple, list)) else (out,)
+    castable = op.options.get("castable_out")
+    if castable is not None:
+        _check_castable(castable, outs, results)
     exact = op.options.get("exact_out")
     for k, (o, r) in enumerate(zip(outs, results) if exact else ()):
         if o.dtype is not r.dtype:

@@ -108,8 +108,9 @@ def _call_into(op, bound, out):
     """Run a row on bound arguments; out= takes the results."""
     if "before_out" in op.options:
         op.options["before_out"](**bound)
-    if op.options.get("apart"):
-        check_apart(out, bound[op.params[0].name])
+    for name in op.options.get("apart", "").split():
+        given = bound[name]
+        check_apart(out, (given,) if isinstance(given, Tensor) else given)
     if op.options.get("out_dtype"):
         if bound["dtype"] not in (None, out.dtype):
             raise errors.not_exact_out(bound["dtype"], out.dtype)
@@ -177,7 +178,7 @@ def row_inplace(op):
     write, exact = LAUNCHERS.get(f"{op.template}_"), op.options.get("exact_inplace")
 
     def function(input, *args, **kwargs):
-        bound = bind(op, (input, *args), kwargs)
+        bound = bind(op, (input, *args), kwargs, "_")
         if write is not None:
             return write(op, bound)
         return overwrite(input, lambda: call_row(op, bound), exact)

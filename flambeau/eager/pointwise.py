@@ -340,7 +340,8 @@ class Routes:
         alone = op.options.get("alone")
         if alone and count == 1 and isinstance(values[0], Tensor) and not (given or rest or kwargs):
             return alone(values[0])
-        bound = bind(op, (*values[:count], *rest), {**given, **(kwargs or {})})
+        ending = "_" * self.inplace
+        bound = bind(op, (*values[:count], *rest), {**given, **(kwargs or {})}, ending)
         if self.inplace:
             return self._write(values, bound, learns=not rest and not kwargs)
         before = tuple(bound.values())

@@ -31,7 +31,7 @@ def _cat_backward(g, layouts, dim):
     grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
     variants="function out",
     aliases="concat concatenate",
-    apart=True,
+    apart="tensors",
 )
 def cat(tensors: Tensors, dim: int = 0):
     """The tensors one after the other along dim."""
@@ -42,7 +42,7 @@ def cat(tensors: Tensors, dim: int = 0):
     linear="tensors",
     grad=dict(tensors=lambda g, dim: g.unbind(dim)),
     variants="function out",
-    apart=True,
+    apart="tensors",
 )
 def stack(tensors: Tensors, dim: int = 0):
     """Tensors of one shape along a new dimension."""

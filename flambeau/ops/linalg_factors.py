@@ -216,7 +216,7 @@ def _cholesky(input, upper: bool = False):
     """The same under its old name."""
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, castable_out="cholesky: result")
 def cholesky(input, upper: bool = False):
     """L with L Lᵀ = A (or U with Uᵀ U = A)."""
     warn_once(
@@ -229,7 +229,7 @@ def cholesky(input, upper: bool = False):
     return public("_cholesky")(input, upper)
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, castable_out="cholesky_solve: result")
 def cholesky_solve(input, input2, upper: bool = False):
     """Solve A X = B by the Cholesky factor of A."""
     for name, t in (("b", input), ("u", input2)):
@@ -247,7 +247,7 @@ def _by_factor(factor, B, upper):
     return _triangular(last, _triangular(first, B, False), True)
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, castable_out="cholesky_inverse: result")
 def cholesky_inverse(input, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     check.square(input, "cholesky_inverse")
@@ -262,7 +262,7 @@ def cholesky_inverse(input, upper: bool = False):
     return _by_factor(input, one.expand(input.shape), upper)
 
 
-@composite(variants=_PLAIN, bind=True, outputs=2)
+@composite(variants=_PLAIN, bind=True, outputs=2, exact_out=True)
 def triangular_solve(
     input, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ):

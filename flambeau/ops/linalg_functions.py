@@ -47,7 +47,7 @@ def _power(A, n):
     return found
 
 
-@composite(variants="out", exact_out=True)
+@composite(variants="out", exact_out=True, castable_out="matrix_power: result")
 def linalg_matrix_power(input, n: int):
     """Products of n copies of a matrix, or of its inverse."""
     return _power(input, n)
@@ -207,7 +207,12 @@ def linalg_multi_dot(tensors: Tensors):
     return multiply(0, len(chain) - 1).view((*rows, *columns))
 
 
-@composite(variants="out", bind=True)
+@composite(
+    variants="out",
+    bind=True,
+    exact_out="linalg.vecdot: Expected out of dtype{wanted.scalar_name} but found "
+    "{got.scalar_name}",
+)
 def linalg_vecdot(x, y, *, dim: int = -1):
     """Products of vectors along a dimension, the first conjugated."""
     check.floating(x, "linalg.vecdot")

@@ -193,7 +193,7 @@ def norm_except_dim(v, pow: int = 2, dim: int = 0):
     return public("linalg_vector_norm")(v, pow, others, True)
 
 
-@composite(variants="out", bind=True)
+@composite(variants="out", bind=True, castable_out="linalg.cond: result")
 def linalg_cond(input, p: object = None):
     """Condition numbers: |A| |A⁻¹| in a norm (2 unless told)."""
     if input.ndim < 2:

@@ -73,7 +73,7 @@ def linalg_qr(A, mode: str = "reduced"):
     return LinalgQr(public("_linalg_qr")(A, mode))
 
 
-@composite(variants=_PLAIN, bind=True, outputs=2)
+@composite(variants=_PLAIN, bind=True, outputs=2, exact_out=True)
 def qr(input, some: bool = True):
     """Q with orthonormal columns and R upper triangular, A = Q R."""
     warn_once(
@@ -94,7 +94,7 @@ def _geqrf(input):
     """(R above reflectors, their factors)."""
 
 
-@composite(variants=_PLAIN, bind=True, outputs=2)
+@composite(variants=_PLAIN, bind=True, outputs=2, castable_out="torch.geqrf: a tau")
 def geqrf(input):
     """QR as LAPACK packs it: R, the reflectors below it, and their factors."""
     return Geqrf(public("_geqrf")(input))
@@ -139,7 +139,7 @@ def apply_inner(V, tau, right, transposed):
     return solve(system, tau.unsqueeze(-1) * right, upper=True, unitriangular=True)
 
 
-@composite(variants="out", bind=True)
+@composite(variants="out", bind=True, castable_out="torch.linalg.householder_product: result")
 def linalg_householder_product(input, tau):
     """The first columns of a product of reflectors, as geqrf leaves them."""
     name = "torch.linalg.householder_product"
@@ -166,13 +166,17 @@ def linalg_householder_product(input, tau):
     return found.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
-@composite(variants=_PLAIN)
+@composite(variants=_PLAIN, castable_out="torch.linalg.householder_product: result")
 def orgqr(input, input2):
     """The first columns of a product of reflectors, as geqrf leaves them."""
     return public("linalg_householder_product")(input, input2)
 
 
-@composite(variants=_PLAIN)
+@composite(
+    variants=_PLAIN,
+    exact_out="torch.ormqr: Expected input and result to have the same dtype, but input has dtype"
+    "{wanted.scalar_name} and result has dtype {got.scalar_name}",
+)
 def ormqr(input, input2, input3, left: bool = True, transpose: bool = False):
     """A matrix times the full orthogonal factor that geqrf left (or its adjoint)."""
     tau, other = input2, input3
@@ -278,7 +282,12 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
     return X, residuals, rank, values
 
 
-@composite(variants="out", bind=True, outputs=4)
+@composite(
+    variants="out",
+    bind=True,
+    outputs=4,
+    castable_out="torch.linalg.lstsq: solution solution rank singular_values",
+)
 def linalg_lstsq(input, b, rcond: float | None = None, *, driver: str | None = None):
     """Least squares: X that makes |A X - B| small, the shortest where there are several."""
     name = "torch.linalg.lstsq"

@@ -226,7 +226,12 @@ def _triangular_grad(g, input, out, upper, left, unitriangular, needs):
     return _triangle(gA, upper, unitriangular), gB
 
 
-@template("linalg_solve_triangular", variants="out", joint_grad=_triangular_grad)
+@template(
+    "linalg_solve_triangular",
+    variants="out",
+    joint_grad=_triangular_grad,
+    exact_out="expected scalar type {wanted.scalar_name} but found {got.scalar_name}",
+)
 def linalg_solve_triangular(
     input, B, *, upper: bool, left: bool = True, unitriangular: bool = False
 ):
@@ -269,7 +274,7 @@ def lu_solve(input, LU_data, LU_pivots):
 # -- systems of tensors ---------------------------------------------------------------------------
 
 
-@composite(variants="out")
+@composite(variants="out", castable_out="tensorinv: result")
 def linalg_tensorinv(input, ind: int = 2):
     """The inverse with respect to tensordot: the first `ind` dimensions against the others."""
     if ind <= 0:
@@ -286,7 +291,7 @@ def linalg_tensorinv(input, ind: int = 2):
     return found.reshape(end + start)
 
 
-@composite(variants="out", bind=True)
+@composite(variants="out", bind=True, castable_out="tensorsolve: result")
 def linalg_tensorsolve(input, other, dims: IntList = None):
     """X with tensordot(input, X, X.ndim) = other."""
     if dims is not None:

@@ -108,7 +108,7 @@ def linalg_svdvals(A, *, driver: str | None = None):
     return public("_linalg_svd")(A, False, A.requires_grad, driver)[1]
 
 
-@composite(variants=_PLAIN, bind=True, outputs=3)
+@composite(variants=_PLAIN, bind=True, outputs=3, exact_out=True)
 def svd(input, some: bool = True, compute_uv: bool = True):
     """U, S, V with A = U diag(S) Vᴴ."""
     if input.ndim < 2:
@@ -197,13 +197,15 @@ def _linalg_eig(input, compute_v: bool = True, name: str = "eig"):
     """(values, vectors) of square matrices."""
 
 
-@composite(variants="out", bind=True, outputs=2)
+@composite(
+    variants="out", bind=True, outputs=2, castable_out="torch.linalg.eig: eigenvalues eigenvectors"
+)
 def linalg_eig(input):
     """Eigenvalues and eigenvectors of square matrices, complex ones."""
     return Eig(public("_linalg_eig")(input, True, "eig"))
 
 
-@composite(variants="out")
+@composite(variants="out", castable_out="torch.linalg.eigvals: eigenvalues")
 def linalg_eigvals(input):
     """Eigenvalues of square matrices, complex ones."""
     return public("_linalg_eig")(input, input.requires_grad, "eigvals")[0]
@@ -336,7 +338,7 @@ def _linalg_pinv(input, atol: object, rtol: object, hermitian: bool):
     return (left * scale.unsqueeze(-2)) @ right
 
 
-@composite(variants="out", bind=True)
+@composite(variants="out", bind=True, castable_out="linalg.pinv: result")
 def linalg_pinv(
     input,
     rcond: object = MISSING,

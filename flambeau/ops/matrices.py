@@ -31,7 +31,7 @@ def trace(input):
 @composite(variants="out", node="LinalgCrossBackward0", bind=True, grad=dict(
     input=lambda g, other, dim: public("linalg_cross")(m.conj(other), g, dim=dim),
     other=lambda g, input, dim: public("linalg_cross")(g, m.conj(input), dim=dim),
-), exact_out=True)  # fmt: skip
+), exact_out=True, apart="input other")  # fmt: skip
 def linalg_cross(input, other, *, dim: int = -1):
     """Vector product along a dimension of size 3."""
     if input.ndim != other.ndim:
@@ -52,7 +52,7 @@ def linalg_cross(input, other, *, dim: int = -1):
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 
-@composite(variants="function method out", bind=True, exact_out=True)
+@composite(variants="function method out", bind=True, exact_out=True, apart="input other")
 def cross(input, other, dim: int | None = None):
     """Vector product along a dimension of size 3 (the first such one unless told)."""
     if dim is None:

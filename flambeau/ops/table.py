@@ -282,8 +282,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "template": {
         "alone_with": str,  # a parameter beside which others than the first come by name
-        "apart": bool,  # must out= share no memory with the tensors of the first argument?
+        "apart": str,  # arguments with which out= must share no memory
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
+        "castable_out": str,  # what out= is called where it cannot hold the result
         "exact_out": EXACT,
         "out_dtype": bool,  # is the result computed in the dtype of out=?
         "numbers": bool,
@@ -293,7 +294,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "composite": {
         "alone_with": str,
+        "apart": str,
         "bind": bool,  # are arguments bound and checked before the body?
+        "castable_out": str,
         "choose": Function,  # runs the overload that fits
         "before_out": Function,  # what it says about its arguments where out= is given
         "exact_inplace": str,  # what is said of results of another dtype in place

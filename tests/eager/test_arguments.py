@@ -185,6 +185,20 @@ def test_factors_of_products_may_come_first_without_a_name(name):
         function(input, a, 2, b)
 
 
+def test_old_orders_are_deprecated_every_time_where_that_is_wanted():
+    a, b = flambeau.ones(2, 2), flambeau.ones(1, 2, 2)
+    flambeau.set_warn_always(True)
+    try:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="This overload of addbmm_ is deprecated") as seen:
+                a.addbmm_(1, b, b)
+        assert "addbmm_(Number beta, Tensor batch1, Tensor batch2)" in str(seen[0].message)
+        with pytest.warns(UserWarning, match="This overload of add_ is deprecated"):
+            a.add_(2, a)
+    finally:
+        flambeau.set_warn_always(False)
+
+
 def test_old_orders_are_deprecated_once():
     code = (
         "import warnings, flambeau as f; a = f.ones(2, 2); warnings.simplefilter('always')\n"

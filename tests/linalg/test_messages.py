@@ -1,5 +1,7 @@
 """What linear algebra refuses, in PyTorch's words; recorded from PyTorch 2.13."""
 
+import warnings
+
 import pytest
 
 import flambeau as torch
@@ -206,3 +208,68 @@ def test_error_codes_instead_of_errors():
     assert L.solve_ex(BATCH, randn(2, 2, 1)).info.tolist() == [0, 1]
     assert L.ldl_factor_ex(BATCH).info.tolist() == [0, 1]
     assert L.inv_ex(torch.eye(2)).info.item() == 0
+
+
+# -- results that out= cannot hold -----------------------------------------------------------------
+
+_CASTABLE = "{}: Expected {} to be safely castable from {} dtype, but got {} with dtype {}"
+NOT_HELD = {
+    "cholesky_solve(b, A, out=ints)": ("cholesky_solve", "result"),
+    "cholesky_inverse(A, out=ints)": ("cholesky_inverse", "result"),
+    "linalg.cond(A, out=ints)": ("linalg.cond", "result"),
+    "linalg.pinv(A, out=ints)": ("linalg.pinv", "result"),
+    "linalg.matrix_power(A, 2, out=ints)": ("matrix_power", "result"),
+    "linalg.householder_product(A, b[:, 0], out=ints)": (
+        "torch.linalg.householder_product",
+        "result",
+    ),
+    "geqrf(A, out=(floats, ints))": ("torch.geqrf", "tau"),
+}
+
+
+@pytest.mark.parametrize("call", NOT_HELD)
+def test_what_out_cannot_hold_is_named(call):
+    name, what = NOT_HELD[call]
+    with pytest.raises(RuntimeError) as found:
+        _into(call)
+    assert str(found.value) == _CASTABLE.format(name, what, "Float", what, "Int")
+
+
+def test_complex_eigenvalues_are_not_written_as_real_numbers():
+    for call in ("linalg.eigvals(A, out=floats)", "linalg.eig(A, out=(floats, floats))"):
+        name = "torch." + call.partition("(")[0]
+        said = _CASTABLE.format(name, "eigenvalues", "ComplexFloat", "eigenvalues", "Float")
+        with pytest.raises(RuntimeError) as found:
+            _into(call)
+        assert str(found.value) == said
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("linalg.ldl_factor(A, out=(doubles, ints))", "Expected out tensor to have dtype float"),
+        ("svd(A, out=(doubles, floats, floats))", "Expected out tensor to have dtype float"),
+        ("linalg.solve_triangular(A, b, upper=True, out=doubles)", "expected scalar type Float"),
+        ("linalg.vecdot(A, A, out=doubles)", "linalg.vecdot: Expected out of dtypeFloat but"),
+        ("ormqr(A, b[:, 0], A, out=doubles)", "torch.ormqr: Expected input and result to have"),
+        ("linalg.cross(A, b3, out=A)", "unsupported operation: some elements of the input tensor"),
+    ],
+)
+def test_out_of_another_dtype_or_over_the_input_is_refused(call, said):
+    with pytest.raises(RuntimeError) as found:
+        _into(call)
+    assert str(found.value).startswith(said)
+
+
+def _into(call):
+    names = {
+        "A": torch.eye(3) * 2,
+        "b": torch.ones(3, 2),
+        "b3": torch.ones(3, 3),
+        "ints": torch.empty(0, dtype=torch.int32),
+        "floats": torch.empty(0),
+        "doubles": torch.empty(0, dtype=torch.float64),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return eval("torch." + call, {"torch": torch, **names})
