@@ -188,7 +188,7 @@ _ELSEWHERE = {
         "_sparse.creation",
     ),
     **dict.fromkeys(
-        "spmm dsmm smm hspmm sspaddmm _convert_indices_from_coo_to_csr "
+        "spmm dsmm smm hspmm sspaddmm _sparse_broadcast_to _convert_indices_from_coo_to_csr "
         "_convert_indices_from_csr_to_coo".split(),
         "_sparse.functions",
     ),

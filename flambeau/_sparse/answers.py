@@ -9,11 +9,13 @@ import functools
 
 from flambeau import _dtype as d
 from flambeau import interposing
+from flambeau._layout import Size
 from flambeau._memory_format import sparse_coo, strided
 from flambeau._sparse import arithmetic as a
 from flambeau._sparse import products as p
 from flambeau._sparse import reductions as r
-from flambeau._sparse.conversion import coalesce, to_dense
+from flambeau._sparse.conversion import coalesce, emptied, resized, to_dense
+from flambeau._sparse.creation import sparse_coo_tensor
 from flambeau._sparse.printing import sparse_text
 from flambeau._sparse.tensors import (
     SHOWN,
@@ -24,6 +26,7 @@ from flambeau._sparse.tensors import (
     is_sparse,
     kind_of,
     parts_of,
+    sparse_dim,
 )
 from flambeau._tensor import Tensor
 from flambeau.ops.table import TABLE, public
@@ -73,7 +76,8 @@ def _of_values(name):
 def _of_values_in_place(name):
     def answer(t, *args, **kwargs):
         if is_coo(t) and not parts_of(t).coalesced:
-            raise RuntimeError(f"{name}_ requires coalesced input")
+            shown = name.replace("arc", "a", 1) if name.startswith("arc") else name
+            raise RuntimeError(f"{shown}_ requires coalesced input")
         return a.in_place(_of_values(name))(t, *args, **kwargs)
 
     return answer
@@ -220,6 +224,20 @@ def _full_like(t, value, *, dtype=None, **options):
     return a.with_values(t.detach(), public("full_like")(values, value, dtype=dtype))
 
 
+def _new(t, *args, device=None):
+    """Tensor.new of the old days: from indices, values and a size, or a size alone."""
+    if args and isinstance(args[0], Tensor) and len(args) > 1:
+        return sparse_coo_tensor(*args, device=device)
+    size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    return emptied(Size(size), len(size), t.dtype, t.device)
+
+
+def _resize_as(t, other, memory_format=None):
+    if not is_coo(other):
+        raise RuntimeError("resize_as_: expected a tensor of layout Sparse")
+    return resized(t, other.shape, sparse_dim(other), other.ndim - sparse_dim(other))
+
+
 def _conj(t):
     return a.on_values_linearly(public("conj"), t) if t.dtype.is_complex else t
 
@@ -335,6 +353,10 @@ FUNCTIONS = {
     "swapaxes": _transposed_dims,
     "swapdims": _transposed_dims,
     "t": a.t_,
+    "t_": a.turned_in_place(a.t_),
+    **dict.fromkeys("transpose_ swapaxes_ swapdims_".split(), a.turned_in_place(_transposed_dims)),
+    "new": _new,
+    "resize_as_": _resize_as,
     "T": _T,
     "conj": _conj,
     "hstack": _side_by_side(0, 1),

@@ -5,7 +5,7 @@ Everything happens on values (tensors.values_of, tensors.over), so derivatives c
 
 from flambeau import _dtype as d
 from flambeau._dtype import can_cast
-from flambeau._layout import Size, wrap_dim
+from flambeau._layout import Size, broadcast_shape, wrap_dim
 from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from flambeau._sparse.conversion import (
     blocks_of,
@@ -13,6 +13,7 @@ from flambeau._sparse.conversion import (
     picked,
     to_compressed,
     to_coo,
+    to_coordinates,
     to_dense,
     with_values,
 )
@@ -22,6 +23,7 @@ from flambeau._sparse.tensors import (
     bare,
     compressed,
     coo,
+    counting,
     flat_places,
     is_coo,
     is_sparse,
@@ -81,6 +83,9 @@ def add(a, b, *, alpha=1, name="AddBackward0"):
         )
     first, second = to_coo(a), to_coo(b)
     dtype = result_type(a, b)
+    if sparse_dim(first) != sparse_dim(second):  # which goes where one has no elements
+        least = min(sparse_dim(first), sparse_dim(second))
+        first, second = _with_sparse_dim(first, least), _with_sparse_dim(second, least)
     pieces = [values_of(first).to(dtype), values_of(second).to(dtype)]
     if alpha != 1:
         pieces[1] = pieces[1] * alpha
@@ -234,9 +239,7 @@ def mul(a, b):
     if not is_sparse(b):
         return _mul_dense(a, b)
     if a.shape != b.shape:
-        raise RuntimeError(
-            f"mul operands have incompatible sizes, {list(a.shape)} and {list(b.shape)}"
-        )
+        a, b = _to_common_shape(a, b)
     if not is_coo(a):
         found = to_compressed(mul(to_coo(a), to_coo(b)), a._layout.kind, blocks_of(a))
         return with_values(found, values_of(found), "MulBackward0")
@@ -244,6 +247,53 @@ def mul(a, b):
         return with_values(a, values_of(a) * values_of(b))
     a, b = coalesce(a), coalesce(b)
     return _intersection(a, b)
+
+
+def _to_common_shape(a, b):
+    """Two tensors by coordinates, broadcast to the shape of both."""
+    try:
+        shape = broadcast_shape(a.shape, b.shape)
+    except RuntimeError:
+        shape = None
+    if shape is None or not (is_coo(a) and is_coo(b)):
+        raise RuntimeError(
+            f"mul operands have incompatible sizes, {list(a.shape)} and {list(b.shape)}"
+        )
+    a, b = broadcast_to(a, shape), broadcast_to(b, shape)
+    first = min(sparse_dim(a), sparse_dim(b))
+    return _with_sparse_dim(a, first), _with_sparse_dim(b, first)
+
+
+def _with_sparse_dim(t, count):
+    """The same with so many dimensions by coordinates."""
+    return t if sparse_dim(t) == count else to_coordinates(to_dense(t), count)
+
+
+def broadcast_to(t, shape):
+    """Elements by coordinates, repeated along dimensions of size one and along new ones."""
+    shape, extra = Size(shape), len(shape) - t.ndim
+    if extra < 0 or any(s not in (1, n) for s, n in zip(t.shape, shape[extra:])):
+        raise RuntimeError(
+            f"The expanded size of the tensor ({list(shape)}) does not broadcast with "
+            f"{list(t.shape)}"
+        )
+    if shape == t.shape:
+        return t
+    parts, first = parts_of(t), sparse_dim(t)
+    spread = [*range(extra), *[k + extra for k in range(first) if t.shape[k] != shape[k + extra]]]
+    sizes = [shape[k] for k in spread]
+    copies = Size(sizes).numel()
+    values = values_of(t).expand(nnz(t), *shape[extra + first :])
+    which = counting(nnz(t), parts.indices).repeat(copies)
+    at = counting(copies, parts.indices).repeat_interleave(nnz(t))
+    rows = [parts.indices[k].index_select(0, which) for k in range(first)]
+    rows = [at.new_zeros(at.shape[0])] * extra + rows
+    for k, size in reversed(list(zip(spread, sizes))):
+        rows[k] = at % max(size, 1)
+        at = at.div(max(size, 1), rounding_mode="floor")
+    indices = public("stack")(rows) if rows else parts.indices.repeat(1, copies)
+    leading = parts.coalesced and spread == list(range(len(spread)))
+    return coo(indices, values.index_select(0, which), shape, leading, "SparseBroadcastToBackward0")
 
 
 def _scaled(name, t, number):
@@ -279,6 +329,8 @@ def _intersection(a, b):
 
 def _mul_dense(a, b):
     """Sparse times dense: elements of the dense one at the places of the other."""
+    if b.ndim > a.ndim and is_coo(a):
+        a = broadcast_to(a, (*b.shape[: b.ndim - a.ndim], *a.shape))
     if b.ndim > a.ndim:
         raise RuntimeError(
             f"mul(sparse, dense): the dense tensor has more dimensions, {list(b.shape)}, than the "
@@ -366,8 +418,9 @@ def t_(t):
     return _turned(t, [1, 0], "TBackward0") if t.ndim == 2 else t
 
 
-def permute(t, *dims):
+def permute(t, *order, dims=None):
     """Dimensions in another order, those by coordinates among themselves."""
+    dims = order if dims is None else dims
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
     if len(dims) != t.ndim:
         raise RuntimeError(
@@ -376,9 +429,25 @@ def permute(t, *dims):
             f"equal to len(dims) = {len(dims)}"
         )
     order = [wrap_dim(k, t.ndim) for k in dims]
+    if len(set(order)) != len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
     if order == list(range(t.ndim)):
         return t
     return _turned(t, order, "PermuteBackward0")
+
+
+def turned_in_place(function):
+    """A function that moves dimensions, in place: the shape changes with the elements."""
+
+    def changed(t, *args, **kwargs):
+        found = function(t, *args, **kwargs)
+        if found is not t:
+            found = found if found.ndim else found.clone()
+            t._layout = found._layout
+            _assigned(t, found)
+        return t
+
+    return changed
 
 
 def _turned(t, order, name):

@@ -45,7 +45,7 @@ def _is_size(value):
 
 
 def sparse_coo_tensor(
-    indices,
+    indices=None,
     values=None,
     size=None,
     *,
@@ -69,7 +69,7 @@ def sparse_coo_tensor(
                 [4., 0., 0.]])
     """
     if values is None:
-        if not _is_size(indices) and size is None:
+        if (indices is None or not _is_size(indices)) and size is None:
             raise TypeError("sparse_coo_tensor() received an invalid combination of arguments")
         size = Size(indices if size is None else size)
         dtype, device = _options(dtype, device)

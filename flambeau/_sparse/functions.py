@@ -2,6 +2,7 @@
 
 from flambeau import _dtype as d
 from flambeau._sparse import conversion, products
+from flambeau._sparse.arithmetic import broadcast_to as _sparse_broadcast_to  # noqa: F401
 from flambeau._sparse.products import hspmm as hspmm
 from flambeau._sparse.products import smm as smm
 from flambeau._sparse.products import sspaddmm as sspaddmm

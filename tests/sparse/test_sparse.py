@@ -11,6 +11,7 @@ import pytest
 
 import flambeau
 from flambeau import interposing
+from flambeau.testing import assert_close
 from tests.sparse import sparse_cases as cases
 
 GOLDEN = json.loads((pathlib.Path(__file__).parents[1] / "golden" / "sparse.json").read_text())
@@ -193,3 +194,54 @@ def test_dense_programs_meet_no_handler(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert interposing is not None
+
+
+# -- shapes of both, and in place
+
+
+@pytest.mark.parametrize(
+    "old, count, new",
+    [([2, 1, 3], 3, [2, 4, 3]), ([3], 1, [2, 3]), ([2, 1, 1], 2, [5, 2, 4, 3]), ([1], 1, [0])],
+)
+def test_elements_are_repeated_in_broadcasts(old, count, new):
+    x = flambeau.randn(old).requires_grad_()
+    found = flambeau._sparse_broadcast_to(x.to_sparse(count), new)
+    assert_close(found.to_dense(), x.detach().broadcast_to(new))
+    if found.is_coalesced():
+        again = flambeau.sparse_coo_tensor(found._indices(), found._values(), new).coalesce()
+        assert flambeau.equal(again.indices(), found.indices())
+    found.to_dense().sum().backward()
+    assert_close(
+        x.grad, flambeau.full(old, float(flambeau.Size(new).numel() / flambeau.Size(old).numel()))
+    )
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        flambeau._sparse_broadcast_to(x.detach().to_sparse(count), [])
+
+
+@pytest.mark.parametrize("shape", [[], [1], [4, 1], [2, 1, 3], [5, 1, 1, 1]])
+def test_products_broadcast(shape):
+    x, y = flambeau.randn(2, 4, 3), flambeau.randn(shape)
+    for other in (y.to_sparse(), y):
+        assert_close((x.to_sparse() * other).to_dense(), x * y)
+        assert_close((other * x.to_sparse(2)).to_dense(), x * y)
+
+
+def test_dimensions_move_in_place():
+    x = flambeau.randn(2, 3)
+    s = x.to_sparse()
+    assert s.t_() is s and s.shape == (3, 2)
+    assert_close(s.to_dense(), x.t())
+    assert_close(s.transpose_(0, 1).to_dense(), x)
+    assert_close(s.permute(dims=(1, 0)).to_dense(), x.t())
+    with pytest.raises(RuntimeError, match="duplicate dims"):
+        s.permute(0, 0)
+
+
+def test_old_ways_to_make_sparse_tensors():
+    s = flambeau.eye(3).to_sparse()
+    assert flambeau.equal(s.new(s._indices(), s._values(), s.size()).to_dense(), flambeau.eye(3))
+    assert s.new(s._indices(), s._values()).shape == (3, 3)
+    assert flambeau.sparse_coo_tensor(size=(2, 3)).shape == (2, 3)
+    zeros = flambeau.sparse_coo_tensor([3, 3])  # a sum where one has dimensions in its values
+    assert flambeau.equal((zeros + flambeau.eye(3).to_sparse(1)).to_dense(), flambeau.eye(3))
+    assert s.clone().resize_as_(flambeau.ones(4, 4).to_sparse()).shape == (4, 4)
