@@ -71,6 +71,8 @@ def run_tensor_hooks(hooks, grads):
 
 
 def _retain(t, grad):
+    if grad._layout.device is not t._layout.device:
+        return  # one of many that vmap computes, which ends with it
     if t._grad is None:
         t._grad = grad.clone()
     else:

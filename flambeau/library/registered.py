@@ -114,9 +114,7 @@ def _floats(text):
 def _with_marks(text):
     """Tensor! as PyTorch shows it: a mark that no other argument has."""
     numbers = itertools.count()
-    return re.sub(
-        r"(Tensor(\[\d*\])?)!", lambda found: f"{found[1]}(${next(numbers)}! -> )", text
-    )
+    return re.sub(r"(Tensor(\[\d*\])?)!", lambda found: f"{found[1]}(${next(numbers)}! -> )", text)
 
 
 def _kind_name(value):

@@ -98,9 +98,8 @@ class Adam(RuleOptimizer):
         return state
 
     def _facts(self, group, step):
-        beta1, beta2 = map(number, group["betas"])
-        lr, decay = group["lr"], group["weight_decay"]
-        lr = lr if group["differentiable"] else number(lr)
+        options = (*group["betas"], group["lr"], group["weight_decay"])
+        beta1, beta2, lr, decay = options if group["differentiable"] else map(number, options)
         return {
             "step_size": lr / (1 - beta1**step),
             "rest1": 1 - beta1,

@@ -72,7 +72,8 @@ class NAdam(RuleOptimizer):
         }
 
     def _key(self, group, state):
-        return state["step"].item() + 1, state["mu_product"].item()
+        product = state["mu_product"]
+        return state["step"].item() + 1, product if group["differentiable"] else product.item()
 
     def _momentum(self, group, step):
         return group["betas"][0] * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
@@ -83,7 +84,10 @@ class NAdam(RuleOptimizer):
         lr, decay = group["lr"], group["weight_decay"]
         lr = lr if group["differentiable"] else number(lr)
         now, following = self._momentum(group, step), self._momentum(group, step + 1)
-        product = counter(product).mul_(now).item()  # rounded as the state is
+        if isinstance(product, Tensor):
+            product = (product * now).double()
+        else:
+            product = counter(product).mul_(now).item()  # rounded as the state is
         return {
             "rest1": 1 - beta1,
             "beta2": beta2,
@@ -101,5 +105,9 @@ class NAdam(RuleOptimizer):
 
     def _after(self, group, key, rows):
         products = [row[2]["mu_product"] for row in rows]
+        if group["differentiable"]:
+            for product in products:
+                product.mul_(self._momentum(group, key[0]))
+            return super()._after(group, key, rows)
         grown = "scaled", [products], [self._momentum(group, key[0])], ()
         return [*super()._after(group, key, rows), grown]

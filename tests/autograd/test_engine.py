@@ -944,3 +944,14 @@ def test_grad_computes_nothing_that_nobody_asked_for():
     node, needs = y.grad_fn, y.grad_fn.needs
     flambeau.autograd.grad(y.sum(), (x,), retain_graph=True)
     assert node.needs == needs and None not in node.edges  # as before
+
+
+def test_gradients_in_batches_are_not_retained():
+    a = flambeau.ones(2, requires_grad=True)
+    b = a * 3
+    b.retain_grad()
+    for _ in range(2):
+        found = flambeau.autograd.grad(
+            (b * 2,), (a,), flambeau.ones(4, 2), is_grads_batched=True, retain_graph=True
+        )
+    assert found[0].tolist() == [[6.0, 6.0]] * 4 and b.grad is None

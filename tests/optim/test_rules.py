@@ -215,6 +215,36 @@ def test_gradient_with_respect_to_the_learning_rate():
     assert lr.grad.item() == -8.0
 
 
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_gradients_with_respect_to_the_betas(name):
+    def moved(beta1, beta2, decay):
+        p = fl.tensor([1.0, 2.0], dtype=fl.float64).requires_grad_().clone()
+        given = {"lr": 0.5, "betas": (beta1, beta2), "weight_decay": decay}
+        optimizer = getattr(fl.optim, name)([p], differentiable=True, **given)
+        for grad in ([3.0, 5.0], [-1.0, 2.0]):
+            p.grad = fl.tensor(grad, dtype=fl.float64)
+            optimizer.step()
+        return p
+
+    options = [fl.tensor(x, dtype=fl.float64, requires_grad=True) for x in (0.8, 0.9, 0.1)]
+    assert fl.autograd.gradcheck(moved, options)
+
+
+def test_nadam_passes_gradients_through_its_product():
+    def moved(product):
+        p = fl.tensor([1.0, 2.0], dtype=fl.float64).requires_grad_().clone()
+        p.grad = fl.tensor([3.0, 5.0], dtype=fl.float64)
+        optimizer = fl.optim.NAdam([p], differentiable=True)
+        mean, square = fl.tensor([0.5, 1.0]).double(), fl.tensor([2.0, 1.0]).double()
+        state = {"step": fl.tensor(3.0), "mu_product": product.clone()}
+        optimizer.state[p] = {**state, "exp_avg": mean, "exp_avg_sq": square}
+        optimizer.step()
+        return p, optimizer.state[p]["mu_product"]
+
+    product = fl.tensor(0.7, dtype=fl.float64, requires_grad=True)
+    assert fl.autograd.gradcheck(moved, (product,))
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop"])
 def test_bits_do_not_depend_on_threads(name):
     params, steps = _numbers(3)

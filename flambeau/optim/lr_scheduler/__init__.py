@@ -22,6 +22,9 @@ from flambeau.optim.lr_scheduler.factors import MultiStepLR as MultiStepLR
 from flambeau.optim.lr_scheduler.factors import StepLR as StepLR
 from flambeau.optim.lr_scheduler.one_cycle import OneCycleLR as OneCycleLR
 from flambeau.optim.lr_scheduler.plateau import ReduceLROnPlateau as ReduceLROnPlateau
+from flambeau.optim.lr_scheduler.scheduler import (
+    EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING,
+)
 from flambeau.optim.lr_scheduler.scheduler import LRScheduler as LRScheduler
 from flambeau.optim.lr_scheduler.scheduler import _LRScheduler as _LRScheduler
 
