@@ -228,6 +228,8 @@ def __getattr__(name):
         return _starred()
     if name in _SUBPACKAGES:
         return _importlib.import_module("flambeau." + name)
+    if name == "Storage":  # which it is depends on the default dtype
+        return _importlib.import_module("flambeau._storage_kinds").usual()
     if name in _RANDOM:
         value = getattr(_importlib.import_module("flambeau.random"), name)
     elif name in _STORAGES:

@@ -6,7 +6,7 @@ They make a TypedStorage of their dtype; `isinstance` asks for the dtype and the
 from typing import Any
 
 from flambeau._device import is_there
-from flambeau._dtype import QUANTIZED
+from flambeau._dtype import QUANTIZED, default_dtype
 from flambeau._typed_storage import NAMES, TypedStorage, UntypedStorage
 
 
@@ -64,7 +64,7 @@ class _LegacyStorage(TypedStorage, metaclass=_Kind):
                 raise AssertionError("Torch not compiled with CUDA enabled")
             if args and isinstance(args[0], str):
                 raise TypeError("new(): invalid data type 'str'")
-            if args and not isinstance(args[0], (int, list, tuple)):
+            if args and not (isinstance(args[0], (list, tuple)) or hasattr(args[0], "__index__")):
                 raise TypeError(f"{ways}\nArgument type not recognized: {type(args[0])}")
             return TypedStorage(*args, dtype=cls.dtype, device=cls.place)
         if args:
@@ -114,6 +114,11 @@ def found(name: str, home: str = "torch") -> Any:
         return (CLASSES if home == "torch" else CUDA_CLASSES)[name]
     except KeyError:
         raise AttributeError(f"module '{home}' has no attribute '{name}'") from None
+
+
+def usual() -> Any:
+    """`torch.Storage`: the class for the default dtype."""
+    return CLASSES[NAMES[default_dtype()]]
 
 
 def _dtype_to_storage_type_map() -> dict:

@@ -420,8 +420,8 @@ class TypedStorage(_StorageBase):
         if len(args) > 1:
             raise RuntimeError(f"{_WAYS}\nToo many positional arguments")
         first = args[0] if args else 0
-        if isinstance(first, int):
-            size = first * self._dtype.itemsize
+        if hasattr(first, "__index__"):
+            size = int(first) * self._dtype.itemsize
             self._untyped_storage = UntypedStorage(size, device=place)
         elif isinstance(first, (list, tuple)):
             self._untyped_storage = UntypedStorage(len(first) * self._dtype.itemsize, device=place)

@@ -127,6 +127,8 @@ _CAPSULED = (
 )
 
 OTHERS = [
+    "torch.Storage is torch.FloatStorage, torch.Storage(np.int64(3)).size()",
+    "torch.set_default_dtype(torch.float64); torch.Storage is torch.DoubleStorage",
     _CAPSULED + "torch.tensor(W()), torch.as_tensor(W()), torch.as_tensor(W(), dtype=torch.float)",
     "torch.eye(2).to_sparse().__dlpack__()",
     "torch.tensor([np.array([0]), np.array([1])])",

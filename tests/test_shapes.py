@@ -39,3 +39,10 @@ def test_storages_of_files_that_are_written_know_their_name(shared):
 def test_meshgrid_asks_for_the_order_of_indices():
     with pytest.warns(UserWarning, match="it will be required to pass the indexing argument"):
         torch.meshgrid(torch.ones(2), torch.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+@pytest.mark.parametrize("kind", [torch.float32, 3, "torch.float32", torch.Tensor, None])
+def test_default_tensor_types_are_old_classes(kind):
+    with pytest.raises(TypeError, match="^invalid type object: only floating-point types"):
+        torch.set_default_tensor_type(kind)

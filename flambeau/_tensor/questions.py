@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 
-from flambeau import _dtype, errors
+from flambeau import _device, _dtype, errors
 from flambeau._tensor import Tensor
 from flambeau._tensor.legacy import TYPED
 from flambeau.autograd.grad_mode import modes
@@ -279,8 +279,19 @@ def set_default_tensor_type(t):
         UserWarning,
         stacklevel=2,
     )
-    name = t.removeprefix("torch.") if isinstance(t, str) else t.__name__
-    _dtype.set_default_dtype(TYPED[name].dtype)
+    if getattr(t, "__module__", None) == "torch.cuda":
+        t = f"torch.cuda.{t.__name__}"
+    if isinstance(t, str) and t.startswith("torch.cuda."):
+        if not _device.is_there("cuda"):
+            raise TypeError(f"type {t} not available. Torch not compiled with CUDA enabled.")
+        _device.set_default_device("cuda")
+        t = t.removeprefix("torch.cuda.")
+    found = TYPED.get(t.removeprefix("torch.")) if isinstance(t, str) else t
+    if found not in TYPED.values():
+        raise TypeError(
+            "invalid type object: only floating-point types are supported as the default type"
+        )
+    _dtype.set_default_dtype(found.dtype)
 
 
 PUBLIC = [
