@@ -119,7 +119,8 @@ def _call_into(op, bound, out):
     if write is not None:
         return write(out, *bound.values())
     result = call_row(op, bound)
-    if wants_grad(op, bound):
+    refused = op.options.get("unrecorded_out") and modes.grad and result._requires_grad
+    if refused or wants_grad(op, bound):
         raise errors.out_requires_grad(op.name)
     store_out(op, out, result if isinstance(result, tuple) else (result,))
     if isinstance(out, Tensor):

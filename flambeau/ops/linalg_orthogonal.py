@@ -250,14 +250,25 @@ def _gels(A, B):
     return solve(R, adjoint(Q) @ B, upper=True)
 
 
-def _by_singular_values(A, B, rcond):
+def _counted(S, rcond, driver):
+    """Which singular values count, with limits out of bounds as LAPACK's drivers take them."""
+    limits = d.finfo(S.dtype)
+    if driver == "gelsy":  # the largest counts whatever the limit is
+        place = public("arange")(S.shape[-1], device=S.device)
+        return ((rcond * S.narrow(-1, 0, 1) <= S) | (place == 0)) & (S > 0)
+    if rcond < 0 or (driver == "gelsd" and not 0 < rcond < 1):
+        rcond = limits.eps
+    return (rcond * S.narrow(-1, 0, 1)).clamp(min=limits.tiny) < S
+
+
+def _by_singular_values(A, B, rcond, driver):
     """(the shortest solution, rank, singular values)."""
     U, S, Vh = public("_linalg_svd")(A, False, True, None)
     if rcond is None:
         rcond = d.finfo(S.dtype).eps * max(A.shape[-2:])
     if not S.shape[-1]:
         return A.new_zeros((*B.shape[:-2], A.shape[-1], B.shape[-1])), S.sum(-1).to(d.int64), S
-    keep = rcond * S.narrow(-1, 0, 1) < S
+    keep = _counted(S, rcond, driver)
     scale = public("where")(keep, 1 / S, 0.0).unsqueeze(-1)
     return adjoint(Vh) @ (scale * (adjoint(U) @ B)), keep.sum(-1), S
 
@@ -271,7 +282,7 @@ def _linalg_lstsq(input, other, rcond: object, driver: str):
     if driver == "gels":
         X = _gels(input, other)
     else:
-        X, rank, S = _by_singular_values(input, other, rcond)
+        X, rank, S = _by_singular_values(input, other, rcond, driver)
         rank = rank if other.shape[-1] else rank * 0  # as LAPACK, which then does not look
         values = S if driver in ("gelsd", "gelss") else nothing
     residuals = nothing

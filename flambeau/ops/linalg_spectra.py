@@ -260,7 +260,7 @@ def _check_single_or_double(input):
         raise RuntimeError("This function doesn't handle types other than float and double")
 
 
-@composite(variants="out", bind=True)
+@composite(variants="out", bind=True, castable_out="torch.linalg.matrix_rank: result")
 def linalg_matrix_rank(
     input,
     tol: object = MISSING,

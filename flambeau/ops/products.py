@@ -254,7 +254,7 @@ def addr(input, vec1, vec2, *, beta: Scalar = 1, alpha: Scalar = 1):
 # -- matmul ---------------------------------------------------------------------------------------
 
 
-@composite(variants=_PLAIN, namespace="linalg", exact_out=True)
+@composite(variants=_PLAIN, namespace="linalg", exact_out=True, unrecorded_out=True)
 def matmul(input, other):
     """Matrix product; batch dimensions broadcast, vectors are rows or columns as needed."""
     a, b = input.ndim, other.ndim

@@ -307,6 +307,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "old_orders": tuple,
         "python": bool,  # does PyTorch have it in Python, where the parser of an op inside is last?
         "signatures": tuple,  # overloads, as PyTorch's parser lists them
+        "unrecorded_out": bool,  # is out= refused where the result wants a gradient?
         "varargs": str,
     },
     "reduction": {

@@ -355,3 +355,35 @@ def test_a_matrix_that_is_not_finite_spoils_no_other():
         assert torch.equal(found[0], function(good)), function
         assert found[1].isnan().all()
     assert L.matrix_rank(both).tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("driver", "rcond", "rank"),
+    [
+        ("gelsd", 1.0, 2), ("gelsd", -1.0, 2), ("gelsd", 0.6, 1), ("gelss", 1.0, 0),
+        ("gelss", -1.0, 2), ("gelsy", 1.0, 1), ("gelsy", 2.0, 1), ("gelsy", 0.5, 2),
+    ],
+)  # fmt: skip
+def test_limits_out_of_bounds_mean_to_least_squares_what_they_mean_to_lapack(driver, rcond, rank):
+    A = torch.tensor([[2.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    X, _, found, _ = torch.linalg.lstsq(A, A, rcond=rcond, driver=driver)
+    assert found.item() == rank
+    assert X.tolist() == [[float(rank > 0), 0.0], [0.0, float(rank > 1)]]
+
+
+@pytest.mark.parametrize("driver", ["gelsd", "gelss", "gelsy"])
+def test_singular_least_squares_are_finite_with_the_precision_of_the_dtype(driver):
+    A = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
+    assert torch.linalg.lstsq(A, torch.ones(2, 1), rcond=-1, driver=driver)[0].tolist() == [
+        [0.5],
+        [0.0],
+    ]
+
+
+def test_products_that_want_a_gradient_are_not_written_into_out():
+    A, out = torch.ones(2, 2, requires_grad=True), torch.zeros(2, 2)
+    with pytest.raises(RuntimeError, match=r"matmul\(\): functions with out=... arguments don't"):
+        torch.matmul(A, A, out=out)
+    assert not out.requires_grad and out.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    with torch.no_grad():
+        assert torch.matmul(A, A, out=out) is out
