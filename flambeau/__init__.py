@@ -93,6 +93,7 @@ _SUBPACKAGES = {
     "fft",
     "jit",
     "onnx",
+    "package",
     "cpu",
     "cuda",
     "vision",

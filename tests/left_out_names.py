@@ -9,7 +9,6 @@ GPU_TOOLS = "a tool of NVIDIA's or AMD's libraries that is not called from here"
 TORCHSCRIPT = "an object of TorchScript's C++ side; scripts are Python objects here"
 RPC = "remote calls: the processes of a job only share collectives"
 SYMBOLS = "PyTorch's symbolic shapes are SymPy expressions; sizes are traced otherwise here"
-PACKAGE = "torch.package, which PyTorch no longer develops"
 DISPATCHER = "PyTorch's dispatcher, which has no counterpart: rows are called directly"
 
 LEFT_OUT = {
@@ -61,7 +60,6 @@ LEFT_OUT = {
         "on GPUs only",
     "torch.onnx": "parts of an exporter that PyTorch is about to remove",
     "torch.overrides: get_testing_overrides|redispatch_function": "for PyTorch's own tests",
-    "torch.package": PACKAGE,
     "torch.sparse": "sparse matrices of NVIDIA's tensor cores, and a solver of its libraries",
     "torch.utils: ThroughputBenchmark|get_cpp_backtrace": CPP,
     "torch.utils: generate_methods_.*|rename_privateuse1_backend":

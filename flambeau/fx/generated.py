@@ -35,18 +35,21 @@ def function_of(src: str, names: dict[str, Any], name: str = "forward") -> Calla
     return names[name]
 
 
-def import_block(names: dict[str, Any]) -> str:
-    """Statements that bring the globals of generated code back."""
-    return "\n".join(sorted(_statement(name, obj) for name, obj in names.items()))
+def import_block(names: dict[str, Any], importer: Any = None) -> str:
+    """Statements that bring the globals of generated code back, as an importer finds them."""
+    return "\n".join(sorted(_statement(name, obj, importer) for name, obj in names.items()))
 
 
-def _statement(name, obj):
+def _statement(name, obj, importer):
     known = custom_builtins().get(name)
     if known is not None and known[1] is obj:
         return known[0]
     if getattr(builtins, name, None) is obj:
         return f"from builtins import {name}"
-    module, _, attribute = _get_qualified_name(obj).rpartition(".")
+    if importer is not None and str(getattr(obj, "__module__", "")).startswith("<torch_package_"):
+        module, attribute = importer.get_name(obj)
+    else:
+        module, _, attribute = _get_qualified_name(obj).rpartition(".")
     return f"from {module or 'builtins'} import {attribute} as {name}"
 
 

@@ -251,10 +251,22 @@ class GraphModule(Module):
     def __reduce__(self) -> tuple:
         """Code is kept, not the graph; the code is recorded when it is loaded."""
         code = self.recompile()
+        return reduce_graph_module, (self._without_graph(), generated.import_block(code.globals))
+
+    def _without_graph(self) -> dict[str, Any]:
+        """What a pickle has of a module, besides its code."""
         state = {k: v for k, v in self.__dict__.items() if k != "_graph"}
         state |= {name: [] for name in _HOOKS}
         state["_graphmodule_cls_name"] = type(self).__name__
-        return reduce_graph_module, (state, generated.import_block(code.globals))
+        return state
+
+    def __reduce_package__(self, exporter: Any) -> tuple:
+        """In a package the code is a module of its own, so that what it imports comes along."""
+        code = self.recompile()
+        imports = generated.import_block(code.globals, exporter.importer)
+        name = f"fx-generated._{exporter.get_unique_id()}"
+        exporter.save_source_string(name, f"{imports}\n{self._code}")
+        return reduce_package_graph_module, (self._without_graph(), name)
 
     # -- text --------------------------------------------------------------------------------
     def __str__(self) -> str:
@@ -305,10 +317,20 @@ class _CodeOnlyModule(Module):
 
 def reduce_graph_module(body: dict[Any, Any], import_block: str) -> GraphModule:
     """Load a module: its code is recorded, every submodule as one call."""
+    src = body.get("_code") or body["code"]
+    return _recorded(body, generated.function_of(f"{import_block}\n{src}", {}))
+
+
+def reduce_package_graph_module(
+    importer: Any, body: dict[Any, Any], generated_module_name: str
+) -> GraphModule:
+    """Load a module of a package, whose code is a module there."""
+    return _recorded(body, importer.import_module(generated_module_name).forward)
+
+
+def _recorded(body: dict[Any, Any], forward: Any) -> GraphModule:
     from flambeau.fx._symbolic_trace import Tracer
 
-    src = body.get("_code") or body["code"]
-    forward = generated.function_of(f"{import_block}\n{src}", {})
     name = body.pop("_graphmodule_cls_name", "GraphModule")
     kind: Any = body.get("_tracer_cls") or Tracer
 
