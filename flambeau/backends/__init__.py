@@ -8,6 +8,7 @@ importable as modules, because programs say `import torch.backends.cudnn as cudn
 import contextlib
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from typing import Any
@@ -147,7 +148,31 @@ class CudaBackend(Backend):
         """Which library multiplies matrices: a wish that is remembered."""
         return blas_library(backend)
 
-    sdp_kernel = staticmethod(attention.sdpa_kernel)
+    @contextlib.contextmanager
+    def sdp_kernel(
+        self,
+        enable_flash: bool = True,
+        enable_math: bool = True,
+        enable_mem_efficient: bool = True,
+        enable_cudnn: bool = True,
+    ) -> Iterator[dict]:
+        """Which kernels attention may choose within this context; sdpa_kernel is its successor."""
+        warnings.warn(
+            "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager "
+            "will be removed. Please see `torch.nn.attention.sdpa_kernel()` for the new context "
+            "manager, with updated signature.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        kinds = attention.SDPBackend
+        wanted = {
+            kinds.FLASH_ATTENTION: enable_flash,
+            kinds.EFFICIENT_ATTENTION: enable_mem_efficient,
+            kinds.MATH: enable_math,
+            kinds.CUDNN_ATTENTION: enable_cudnn,
+        }
+        with attention.sdpa_kernel([kind for kind, allowed in wanted.items() if allowed]) as found:
+            yield found
 
     def flash_sdp_enabled(self) -> bool:
         """One of the kernels that attention may choose."""

@@ -143,3 +143,85 @@ def test_factory_arguments():
         nn.factory_kwargs({"size": 3})
     with pytest.raises(TypeError, match="dtype specified twice"):
         nn.factory_kwargs({"dtype": 1, "factory_kwargs": {"dtype": 2}})
+
+
+def test_the_older_context_of_attention_names_kernels_by_flags():
+    cuda = flambeau.backends.cuda
+    before = _cur_sdpa_kernel_backends()
+    told = pytest.warns(FutureWarning, match="sdp_kernel.* is deprecated")
+    with told, cuda.sdp_kernel(enable_flash=False, enable_math=True) as nothing:
+        assert nothing == {} and not cuda.flash_sdp_enabled()
+        assert set(_cur_sdpa_kernel_backends()) == {
+            SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH
+        }  # fmt: skip
+    assert _cur_sdpa_kernel_backends() == before
+    with pytest.raises(ZeroDivisionError), sdpa_kernel(SDPBackend.MATH):
+        raise ZeroDivisionError
+    assert _cur_sdpa_kernel_backends() == before
+
+
+def test_backends_that_the_host_lacks_are_refused():
+    cuda = flambeau.backends.cuda
+    q = flambeau.ones(1, 1, 2, 4)
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        assert cuda.mem_efficient_sdp_enabled()
+        assert not cuda.math_sdp_enabled()
+        with pytest.raises(RuntimeError, match="No viable backend for scaled_dot_product_attent"):
+            nn.functional.scaled_dot_product_attention(q, q, q)
+    assert cuda.math_sdp_enabled()
+    cuda.enable_math_sdp(False)
+    assert SDPBackend.MATH not in _cur_sdpa_kernel_backends()
+    cuda.enable_math_sdp(True)
+
+
+def test_backends_have_pytorchs_names_and_numbers():
+    told = "ERROR MATH FLASH_ATTENTION EFFICIENT_ATTENTION CUDNN_ATTENTION OVERRIDEABLE".split()
+    assert [b.name for b in SDPBackend] == told
+    assert [int(b) for b in SDPBackend] == [-1, 0, 1, 2, 3, 4]
+    assert repr(SDPBackend.MATH) == "<SDPBackend.MATH: 0>"
+    assert str(SDPBackend.MATH) == "SDPBackend.MATH"
+
+
+@pytest.mark.parametrize("wrong", [3, (SDPBackend.MATH,), "MATH"])
+def test_other_things_are_no_backends(wrong):
+    message = f"Backend must be an instance of SDPBackend or a list .* got {type(wrong).__name__}"
+    with pytest.raises(AssertionError, match=message), sdpa_kernel(wrong):
+        pass
+
+
+# -- the rest ------------------------------------------------------------------------------------
+
+
+def test_types_of_arguments():
+    pair = nn.common_types._size_2_t
+    assert set(typing.get_args(pair)) == {int, tuple[int, int]}
+    assert nn.common_types._size_any_t == int | tuple[int, ...]
+
+
+@pytest.mark.oracle
+def test_types_have_pytorchs_names():
+    torch = pytest.importorskip("torch")
+    theirs = {name for name in vars(torch.nn.common_types) if name.endswith("_t")}
+    assert theirs <= set(vars(nn.common_types))
+
+
+def test_factory_arguments():
+    given = {"dtype": flambeau.float64, "factory_kwargs": {"device": "cpu"}}
+    assert nn.factory_kwargs(given) == {"dtype": flambeau.float64, "device": "cpu"}
+    assert nn.factory_kwargs(None) == {}
+    with pytest.raises(TypeError, match=r"unexpected kwargs {'size'}"):
+        nn.factory_kwargs({"size": 3})
+    with pytest.raises(TypeError, match="dtype specified twice"):
+        nn.factory_kwargs({"dtype": 1, "factory_kwargs": {"dtype": 2}})
+
+
+def test_the_older_context_of_attention_names_kernels_by_flags():
+    cuda = flambeau.backends.cuda
+    before = _cur_sdpa_kernel_backends()
+    with pytest.warns(FutureWarning, match="sdp_kernel.* is deprecated"):
+        with cuda.sdp_kernel(enable_flash=False, enable_math=True) as nothing:
+            assert nothing == {} and not cuda.flash_sdp_enabled()
+            assert set(_cur_sdpa_kernel_backends()) == {
+                SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH
+            }  # fmt: skip
+    assert _cur_sdpa_kernel_backends() == before
