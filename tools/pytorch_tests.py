@@ -337,6 +337,14 @@ def install():
     for name, value in SWITCHES.items():
         module, _, name = name.rpartition(".")
         setattr(importlib.import_module(module), name, value)
+    masked = "torch.masked.maskedtensor"
+    for kind in ("unary", "binary"):
+        names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]
+        module = importlib.import_module(f"{masked}.{kind}")
+        for word, ending in (("", ""), ("INPLACE_", "_")):
+            found = [n + ending for n in names if hasattr(torch.Tensor, n + ending)]
+            functions = [getattr(torch.ops.aten, name) for name in found]
+            setattr(module, f"NATIVE_{word}{kind.upper()}_FNS", functions)
     fakes = importlib.import_module("torch._subclasses")
     fakes.CrossRefFakeMode = absent("torch._subclasses.CrossRefFakeMode")
 

@@ -70,9 +70,14 @@ def convert_to_HWC(tensor: np.ndarray, input_format: str) -> np.ndarray:
     return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array
 
 
+def _calc_scale_factor(tensor: Any) -> int:
+    """What values are multiplied with to be pixels."""
+    return 1 if make_np(tensor).dtype == np.uint8 else 255
+
+
 def as_pixels(array: np.ndarray) -> np.ndarray:
     """Values as uint8: those of uint8 as they are, others times 255; beyond is cut off."""
-    if array.dtype == np.uint8:
+    if _calc_scale_factor(array) == 1:
         return array
     return (array.astype(np.float32) * 255).clip(0, 255).astype(np.uint8)
 

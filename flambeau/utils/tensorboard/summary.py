@@ -25,6 +25,7 @@ from flambeau.utils.tensorboard._convert_np import make_float, make_np
 from flambeau.utils.tensorboard.histograms import histogram, histogram_raw, make_histogram
 from flambeau.utils.tensorboard.hyperparameters import hparams
 from flambeau.utils.tensorboard.images import (
+    _calc_scale_factor,  # noqa: F401
     draw_boxes,
     image,
     image_boxes,
