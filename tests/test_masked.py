@@ -236,3 +236,9 @@ def test_choices_by_sparse_masks_keep_what_is_true():
         assert found.values().tolist() == [1, 0, 0]
     hybrid = masked._where(mask.to_sparse(1), x.to_sparse(1), torch.tensor(9))
     assert hybrid.to_dense().tolist() == [[1, 0, 9], [9, 9, 0]]
+
+
+def test_masked_sums_have_gradients_where_the_mask_leaves_something():
+    x = masked.masked_tensor(X.clone(), MASK, requires_grad=True)
+    x.sum().backward()
+    assert x.grad.get_data()[MASK].tolist() == [1.0] * int(MASK.sum())

@@ -382,7 +382,7 @@ def check_root(t, grad, k=0, batched=False):
 
 def _answers(kind):
     """Has a subclass of Tensor a `__torch_dispatch__` of its own?"""
-    return kind.__torch_dispatch__.__func__ is not Tensor.__torch_dispatch__.__func__
+    return any("__torch_dispatch__" in c.__dict__ for c in kind.__mro__ if c is not Tensor)
 
 
 class GradientEdge(NamedTuple):
