@@ -13,6 +13,10 @@ FOLDER = HERE.parent.parent / ".libraries"
 TORCH = ("torch==2.13.0",)
 VISION = ("torchvision==0.28.0",)
 WITHOUT_DEPENDENCIES = ("timm", "diffusers", "facenet-pytorch", "python-doctr", "qpth")
+# what those need, and a setuptools that still has pkg_resources, which some import
+BESIDE = (
+    "anyascii defusedxml langdetect pyclipper pypdfium2 rapidfuzz shapely validators setuptools<81"
+).split()
 
 
 def python(folder=FOLDER):
@@ -33,7 +37,7 @@ def install(folder, path):
     for arguments in (
         TORCH,
         ("--no-deps", *VISION),
-        ("-c", str(limits), "numpy", "llvmlite", *(line for line in wanted if line not in alone)),
+        ("-c", str(limits), "numpy", "llvmlite", *BESIDE, *(w for w in wanted if w not in alone)),
         ("--no-deps", *alone),
     ):
         subprocess.run([path, "-m", "pip", "install", "-q", *arguments], check=True)
