@@ -242,3 +242,10 @@ def test_masked_sums_have_gradients_where_the_mask_leaves_something():
     x = masked.masked_tensor(X.clone(), MASK, requires_grad=True)
     x.sum().backward()
     assert x.grad.get_data()[MASK].tolist() == [1.0] * int(MASK.sum())
+
+
+@pytest.mark.parametrize("make", [masked.masked_tensor, masked.as_masked_tensor])
+def test_changes_in_place_do_not_reach_the_data(make):
+    x = torch.tensor([-1.0, 2.0])
+    changed = make(x, torch.tensor([True, False])).abs_()
+    assert x.tolist() == [-1, 2] and changed.get_data()[0] == 1

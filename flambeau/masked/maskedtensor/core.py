@@ -1,6 +1,6 @@
 """MaskedTensor: a tensor that carries a mask (True: the element is there).
 
-It is a subclass of Tensor over the memory of its data, and answers for functions by
+It is a subclass of Tensor over a copy of its data, and answers for functions by
 `__torch_function__`: functions of one element keep the mask, those that move elements move it, too,
 reductions leave masked elements out. Two masks must be equal to meet.
 """
@@ -82,7 +82,7 @@ class MaskedTensor(Tensor):
         _check(data, mask)
         base: Any = Tensor
         with flambeau._C.DisableTorchFunctionSubclass():
-            out = base._make_subclass(cls, data.detach(), requires_grad)
+            out = base._make_subclass(cls, data.detach().clone(), requires_grad)
         out._mask = mask.clone()
         return out
 
@@ -92,7 +92,7 @@ class MaskedTensor(Tensor):
     @classmethod
     def _from_values(cls, data: Tensor, mask: Tensor) -> "MaskedTensor":
         _check(data, mask)
-        return _wrapped(data, mask.clone())
+        return _wrapped(data.clone(), mask.clone())
 
     def get_data(self) -> Tensor:
         """All elements, those that are masked out, too."""
