@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau._typed_storage import UntypedStorage, typed
 from flambeau.runtime.cpu import buffer_at
 from flambeau.serialization import locations
 from flambeau.serialization.reading import parts_of
@@ -288,7 +288,7 @@ class PackageImporter(Importer):
         found, where = known[key]
         if kind.dtype is None:
             return UntypedStorage(found, device=where)
-        return TypedStorage(found, kind.dtype, where)
+        return typed(found, kind.dtype, where)
 
     def id(self) -> str:
         """The prefix of this importer's modules."""
