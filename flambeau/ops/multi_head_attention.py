@@ -303,6 +303,9 @@ def multi_head_attention_forward(
     own_weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     own_weights = own_weights if use_separate_proj_weight else None
     q, k, v = _inputs(query, key, value, in_proj_weight, in_proj_bias, own_weights)
+    hinted = is_causal and key_padding_mask is None and not need_weights
+    if hinted:
+        attn_mask = None  # of any shape: nobody looks at it
     if attn_mask is not None:
         _check_mask(attn_mask, "attn_mask")
         _check_attn_mask(attn_mask, batch, num_heads, length, k.shape[0])
@@ -324,9 +327,6 @@ def multi_head_attention_forward(
     if added:
         attn_mask, key_padding_mask = _padded(attn_mask, added), _padded(key_padding_mask, added)
     _check_padding(key_padding_mask, batch, k.shape[2])
-    hinted = is_causal and key_padding_mask is None and not need_weights
-    if hinted:
-        attn_mask = None
     mask = _joined_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
     dropout_p, weights = dropout_p if training else 0.0, None
     if need_weights:

@@ -145,3 +145,14 @@ def test_gradients():
     model = nn.TransformerEncoder(layer(), 1)
     x = flambeau.randn(1, 3, 4, dtype=flambeau.float64, requires_grad=True)
     assert flambeau.autograd.gradcheck(model, (x,))
+
+
+def test_a_mask_that_is_said_to_be_causal_is_not_looked_at():
+    attention, x = nn.MultiheadAttention(4, 2), flambeau.ones(3, 2, 4)
+    odd, mask = flambeau.zeros(5, 5), nn.Transformer.generate_square_subsequent_mask(3)
+    found = [
+        attention(x, x, x, attn_mask=m, need_weights=False, is_causal=True)[0] for m in (odd, mask)
+    ]
+    assert found[0].equal(found[1])
+    with pytest.raises(RuntimeError, match="The shape of the 2D attn_mask is"):
+        attention(x, x, x, attn_mask=odd, is_causal=True)
