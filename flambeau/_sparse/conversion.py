@@ -371,7 +371,7 @@ def _filled(t):
     _check_inside(parts.indices, shape)
     flat = flat_places(parts.indices, shape)
     if not dims:
-        return values.sum(0)
+        return values.sum(0, dtype=t.dtype)
     return added(values, flat, shape.numel()).reshape(t.shape)
 
 

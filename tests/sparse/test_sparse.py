@@ -245,3 +245,11 @@ def test_old_ways_to_make_sparse_tensors():
     zeros = flambeau.sparse_coo_tensor([3, 3])  # a sum where one has dimensions in its values
     assert flambeau.equal((zeros + flambeau.eye(3).to_sparse(1)).to_dense(), flambeau.eye(3))
     assert s.clone().resize_as_(flambeau.ones(4, 4).to_sparse()).shape == (4, 4)
+
+
+@pytest.mark.parametrize("value", [True, 3, 2.5])
+def test_numbers_keep_their_dtype(value):
+    for dtype in (flambeau.bool, flambeau.int32, flambeau.float16):
+        x = flambeau.tensor(value).to(dtype)
+        assert x.to_sparse().to_dense().dtype is dtype
+        assert flambeau.equal(x.to_sparse().to_dense(), x)
