@@ -95,10 +95,6 @@ SWITCHES = {
     "torch._export.wrappers.mark_subclass_constructor_exportable_experimental": lambda init: init,
     "torch._grid_sampler_2d_cpu_fallback": lambda *given: sys.modules["torch"].grid_sampler(*given),
 }
-# names that helpers had in older checkouts, by what they are now
-OLDER = {
-    "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": "reduced_f32_on_and_off"},
-}
 # questions about PyTorch's build, and switches of its inside that tests turn
 ANSWERS = {
     "has_lapack": True,
@@ -251,8 +247,8 @@ def complete(path):
 
 
 def pytest_configure():
-    """Helpers answer to their older names."""
-    for module, names in OLDER.items():
+    """PyTorch's own helpers answer to their older names; borrowed ones do as they are read."""
+    for module, names in OLDER.items() if WITH_PYTORCH else ():
         module = importlib.import_module(module)
         for older, name in names.items():
             setattr(module, older, getattr(module, name))
