@@ -87,6 +87,7 @@ SWITCHES = {
     "torch.masked.maskedtensor.reductions.REDUCE_NAMES": (
         "sum mean amin amax argmin argmax prod all norm var std".split()
     ),
+    "torch._disable_dynamo": lambda function=None, recursive=True: function,
     "torch.ScriptObject": type("ScriptObject", (), {}),
     "torch._native.dsl_registry.dsl_registry": None,
     "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
@@ -114,6 +115,8 @@ ANSWERS = {
     "_get_torch_function_state": lambda: 0,
     "_set_torch_function_state": lambda state: None,
     "_jit_set_profiling_executor": lambda *_: True,
+    "_debug_only_are_vmap_fallback_warnings_enabled": lambda: False,
+    "_debug_only_display_vmap_fallback_warnings": lambda mode: None,
     "_DisableFuncTorch": contextlib.nullcontext,
 }
 
@@ -361,6 +364,10 @@ def install():
         return absent(f"torch._C.{name}")
 
     inside.__getattr__ = others
+    batched = importlib.import_module("torch._vmap_internals")  # vmap as it was at first
+    batched.vmap = batched._vmap = torch.vmap
+    functorch = importlib.import_module("torch._C._functorch")
+    functorch.__getattr__ = lambda name: others(f"_functorch.{name}")
     importlib.import_module("torch.testing._utils")
     helpers = importlib.import_module("torch.testing._internal.common_utils")
     # a library of PyTorch's tests, of which only tests of TorchScript's classes ask

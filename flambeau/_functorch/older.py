@@ -18,6 +18,7 @@ from flambeau.func import (
     jvp,
     vjp,
 )
+from flambeau.fx.experimental.proxy_tensor import make_fx
 
 __all__ = [
     "FunctionalModule",
@@ -32,6 +33,7 @@ __all__ = [
     "jvp",
     "make_functional",
     "make_functional_with_buffers",
+    "make_fx",
     "vjp",
     "vmap",
 ]

@@ -98,6 +98,7 @@ def not_implemented_derivative(op):
     def refuse(g):
         raise RuntimeError(f"derivative for aten::{op} is not implemented")
 
+    refuse.without_derivative = op
     return refuse
 
 

@@ -328,6 +328,12 @@ def _diagonal(op, primals, tangents, out):
         formula = op.grads.get(name)
         if formula is None:
             continue
+        unknown = getattr(formula.function, "without_derivative", None)
+        if unknown is not None:
+            raise NotImplementedError(
+                f"Trying to use forward AD with {unknown} that does not support it because it has "
+                "not been implemented yet."
+            )
         given = arguments(formula, [tangent], [tangent], _lookup(primals, [out]), layouts, (True,))
         found = formula.function(*given)
         if not isinstance(found, Tensor):

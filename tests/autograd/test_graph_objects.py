@@ -387,6 +387,14 @@ def functions_that_move(torch):
 
 
 @cases
+def tangents_that_nobody_knows(torch):
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        return attempt(torch.igamma, x, torch.ones(2))
+
+
+@cases
 def jacobians_without_recording(torch):
     from_functional = torch.autograd.functional
     x = torch.tensor([1.0, 2.0])
