@@ -87,7 +87,6 @@ SWITCHES = {
     "torch.masked.maskedtensor.reductions.REDUCE_NAMES": (
         "sum mean amin amax argmin argmax prod all norm var std".split()
     ),
-    "torch._disable_dynamo": lambda function=None, recursive=True: function,
     "torch.ScriptObject": type("ScriptObject", (), {}),
     "torch._native.dsl_registry.dsl_registry": None,
     "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
