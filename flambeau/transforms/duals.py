@@ -82,13 +82,14 @@ class DualLevel(Level):
     # -- what tensors of this level do besides rows ------------------------------------------------
     def write(self, target: Any, result: Tensor, name: str) -> None:
         value, tangent = self.parts(result)
+        base = target._view.base if target._view is not None else target
         if not is_at(target, self):
             if tangent is None:
                 target.copy_(value)
                 return
             become(self, target)
         with below(self):
-            self._rise(target, value, tangent)
+            self._rise(target, base, tangent)
             overwrite(target._value, value)
             if not modes_forward.on:
                 return
@@ -97,7 +98,7 @@ class DualLevel(Level):
             elif tangent is not None:
                 target._tangent = tangent.clone()
 
-    def _rise(self, target, value, tangent):
+    def _rise(self, target, base, tangent):
         """Let a tangent be of the level of those that are written to it."""
         above = highest([tangent])
         if target._tangent is None or above is None:
@@ -105,7 +106,6 @@ class DualLevel(Level):
         own = highest([target._tangent])
         if own is not None and own.number >= above.number:
             return
-        base = target._view.base if target._view is not None else target
         base._tangent = above.promoted(base._tangent)
         if base is not target:
             target._tangent = _window(base._tangent, target, base)

@@ -685,3 +685,17 @@ def test_weights_of_logits_move(reduction):
 def test_norms_of_nothing_do_not_move(ord):
     zeros = torch.zeros(3)
     assert jvp(lambda a: torch.linalg.norm(a, ord), (zeros,), (zeros + 1,))[1] == 0
+
+
+def test_what_is_written_into_an_argument_that_does_not_move():
+    def f(x, y):
+        x[:2] = y
+        return (x**2).sum()
+
+    y = torch.tensor([1.0, 2.0])
+    assert jacfwd(f, 1)(torch.ones(3), y).tolist() == [2, 4]
+
+
+def test_custom_functions_without_writes():
+    found = functionalize(Product.apply)(torch.ones(2), torch.ones(2))
+    assert [t.tolist() for t in found] == [[1, 1], [2, 2]]
