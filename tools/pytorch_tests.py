@@ -365,6 +365,8 @@ def install():
     inside.__getattr__ = others
     batched = importlib.import_module("torch._vmap_internals")  # vmap as it was at first
     batched.vmap = batched._vmap = torch.vmap
+    tracing = importlib.import_module("torch.fx.experimental.proxy_tensor")
+    importlib.import_module("functorch").make_fx = tracing.make_fx
     functorch = importlib.import_module("torch._C._functorch")
     functorch.__getattr__ = lambda name: others(f"_functorch.{name}")
     importlib.import_module("torch.testing._utils")

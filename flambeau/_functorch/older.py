@@ -18,7 +18,6 @@ from flambeau.func import (
     jvp,
     vjp,
 )
-from flambeau.fx.experimental.proxy_tensor import make_fx
 
 __all__ = [
     "FunctionalModule",
@@ -33,7 +32,6 @@ __all__ = [
     "jvp",
     "make_functional",
     "make_functional_with_buffers",
-    "make_fx",
     "vjp",
     "vmap",
 ]
