@@ -146,6 +146,8 @@ _SUBPACKAGES = {
 }
 _STORAGES = {"UntypedStorage", "TypedStorage"}
 _ELSEWHERE = {
+    "_amp_foreach_non_finite_check_and_unscale_": "amp.grad_scaler",
+    "_amp_update_scale_": "amp.grad_scaler",
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
     "TensorType": "jit.types",

@@ -45,6 +45,10 @@ class Size(tuple):
 
     def __add__(self, other):
         if not isinstance(other, tuple):
+            theirs = getattr(type(other), "__radd__", None)
+            found = NotImplemented if theirs is None else theirs(other, self)
+            if found is not NotImplemented:
+                return found
             name = type(other).__name__
             raise TypeError(f"can only concatenate tuple (not {name}) to torch.Size")
         return Size(tuple.__add__(self, other))

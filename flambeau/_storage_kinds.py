@@ -94,7 +94,7 @@ class _CUDAStorage(_LegacyStorage):
 
 
 def _made(dtype: Any, base: Any, home: str) -> Any:
-    return _Kind(NAMES[dtype], (base,), {"__module__": home, "dtype": dtype})
+    return _Kind(NAMES[dtype], (base,), {"__module__": home, "dtype": dtype, "_dtype": dtype})
 
 
 CLASSES = {NAMES[dtype]: _made(dtype, _LegacyStorage, "torch") for dtype in NAMES}

@@ -19,7 +19,6 @@ from flambeau.storage import (
     new_storage,
     root_of,
     share,
-    twin,
 )
 
 
@@ -221,7 +220,9 @@ class UntypedStorage(_StorageBase):
     def _bytes(self):
         """The bytes as a tensor. Writes to it are not counted by tensors that lie here."""
         layout = make_layout(Size((self.nbytes(),)), (1,), _dtype.named("uint8"), self.device)
-        return make_tensor(layout, twin(self._storage), 0)
+        share(self._storage)
+        looking = borrowed_storage(self._storage.pointer, self.nbytes(), self._storage)
+        return make_tensor(layout, looking, 0)
 
     def _readable(self):
         if self.device.type == "meta":

@@ -130,3 +130,19 @@ def test_filling_can_be_turned_off(exactly):
     assert not torch._C._get_deterministic_fill_uninitialized_memory()
     with pytest.raises(RuntimeError, match="expected a bool, but got int"):
         torch.utils.deterministic.fill_uninitialized_memory = 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+def test_tensors_of_storages_copy_the_elements(dtype):
+    a = torch.ones(3, dtype=dtype)
+    for storage in a.storage(), a.untyped_storage():
+        found = torch.tensor(storage, dtype=dtype)
+        assert found.tolist() == a.tolist() and found.data_ptr() != a.data_ptr()
+    with pytest.raises(RuntimeError, match="Expected a Storage of type"):
+        torch.tensor(a.storage(), dtype=torch.int16)
+
+
+def test_parts_of_storages_are_read_where_they_lie():
+    part = torch.UntypedStorage(list(range(8)))[2:5]
+    assert part.tolist() == [2, 3, 4]
+    assert part.fill_(7).tolist() == [7, 7, 7] and part.clone().tolist() == [7, 7, 7]

@@ -5,6 +5,7 @@ sparse it goes on; otherwise FUNCTIONS answers, by the name of the function, and
 there are refused in PyTorch's words. Programs without sparse tensors pay nothing.
 """
 
+import copy
 import functools
 
 from flambeau import _dtype as d
@@ -129,6 +130,8 @@ def _deepcopy(t, memo):
         if type(t) is not Tensor:
             copied = copied.as_subclass(type(t))
         memo[id(t)] = copied
+        if t._grad is not None:
+            copied._grad = copy.deepcopy(t._grad, memo)
     return memo[id(t)]
 
 

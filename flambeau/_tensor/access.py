@@ -7,6 +7,7 @@ from flambeau._layout import dense_layout, wrap_dim
 from flambeau._memory_format import (
     channels_last,
     contiguous_format,
+    memory_format,
     sparse_coo,
     sparse_csr,
     strided,
@@ -92,7 +93,7 @@ def is_same_size(self, other):
 def is_set_to(self, tensor):
     argument("is_set_to", "tensor", 1, "Tensor", tensor)
     return (
-        self._storage.pointer == tensor._storage.pointer
+        self._storage.pointer == tensor._storage.pointer != 0
         and self._layout is tensor._layout
         and self._offset == tensor._offset
     )
@@ -173,8 +174,31 @@ def is_neg(self):
 
 
 @method
-def dim_order(self):
-    return tuple(sorted(range(self.ndim), key=lambda d: -self._layout.strides[d]))
+def dim_order(self, *, ambiguity_check=False):
+    """The dimensions from the outermost in memory to the innermost.
+
+    ambiguity_check: refuse what lies in memory in several orders at once; a list of memory formats
+    says which orders are meant.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else None
+    if not isinstance(ambiguity_check, (bool, list)) or not all(
+        isinstance(f, memory_format) for f in formats or ()
+    ):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    strides = self._layout.strides
+    if strides is None:
+        raise AttributeError(f"Can't get dim order on sparse type: {self.type()}")
+    order = tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
+    if not ambiguity_check or (len(set(strides)) == len(strides) and 1 not in self.shape):
+        return order
+    fitting = [f for f in formats or () if self.is_contiguous(memory_format=f)]
+    if len(fitting) == 1:
+        last = fitting[0] is not contiguous_format
+        return (0, *range(2, self.ndim), 1) if last else tuple(range(self.ndim))
+    raise RuntimeError(
+        "The tensor does not have unique dim order, or cannot map to exact one of the given "
+        "memory formats."
+    )
 
 
 @prop

@@ -180,6 +180,8 @@ def type_(self, dtype=None, non_blocking=False, **kwargs):
         if dtype not in TYPE_NAMES:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = TYPE_NAMES[dtype]
+    elif dtype is Tensor:
+        dtype = _dtype.default_dtype()
     elif isinstance(dtype, type) and hasattr(dtype, "dtype"):
         dtype = dtype.dtype
     if not isinstance(dtype, _dtype.dtype):
@@ -262,6 +264,13 @@ def set_(self, source=None, storage_offset=None, size=None, stride=None):
         raise RuntimeError(f"unequal size length ({len(sizes)}) and stride length ({len(strides)})")
     start += (storage_offset or 0) * itemsize
     needed = reach(sizes, strides, start, itemsize)
+    same = memory is self._storage and not isinstance(source, Tensor)
+    if needed > memory.nbytes and same and sizes == self.shape and strides == self.stride():
+        raise RuntimeError(
+            f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset "
+            f"{storage_offset}, and itemsize {itemsize} requiring a storage size of {needed} are "
+            f"out of bounds for storage of size {memory.nbytes}"
+        )
     if needed > memory.nbytes and self.device.runtime.computes:
         memory = root_of(memory)
         grow_storage(memory, needed, self.device)
@@ -361,6 +370,9 @@ def storage_type(self):
 @method
 def storage(self):
     return typed(root_of(self._storage), self.dtype, self._layout.device)
+
+
+METHODS["_typed_storage"] = storage
 
 
 for _name, _type in {**_dtype.BY_NAME, **_dtype.ALIASES}.items():

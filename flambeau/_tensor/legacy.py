@@ -37,6 +37,11 @@ def construct(dtype, args, strict=True, device=None, is_method=False):
             )
         return alias(first, first._layout, first._offset)  # a plain tensor, whatever its class
     if len(args) == 1 and hasattr(first, "_untyped_storage"):
+        if first.dtype is not dtype and strict:
+            raise RuntimeError(
+                f"Expected a Storage of type {dtype.cpp_name} or an UntypedStorage, but got type "
+                f"{first.dtype.scalar_name} for argument 1 'storage'"
+            )
         return first._tensor()
     if len(args) == 1 and not isinstance(first, int):
         if type(first).__name__ == "Size":
@@ -61,8 +66,9 @@ METHODS["__new__"] = _new
 
 
 @method
-def new(self, *args, device=None):
+def new(self, *args, size=None, device=None):
     """A tensor of the same dtype from sizes or data, as its class would make it."""
+    args = args if size is None else tuple(size)
     return construct(self.dtype, args, device=device, is_method=True)
 
 

@@ -84,6 +84,10 @@ def reinforce(self, *args, **kwargs):
 @method
 def map2_(self, x, y, callable):
     """Combine three tensors elementwise by a Python function, in place (slow)."""
+    if self.requires_grad or x.requires_grad or y.requires_grad:
+        raise RuntimeError(
+            "Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead."
+        )
     three = (t.expand(self.shape).flatten().tolist() for t in (self, x, y))
     return copy_(self, from_numbers([callable(*n) for n in zip(*three)], self.shape, self.dtype))
 

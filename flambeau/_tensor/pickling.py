@@ -13,6 +13,15 @@ from flambeau.storage import new_storage
 
 
 @method
+def __copy__(self):
+    """Another tensor over the same memory, with the same attributes."""
+    out = make_tensor(self._layout, self._storage, self._offset, type(self))
+    out._requires_grad = self.requires_grad
+    out.__dict__.update(self.__dict__)
+    return out
+
+
+@method
 def __deepcopy__(self, memo):
     if not self.is_leaf:
         raise RuntimeError(

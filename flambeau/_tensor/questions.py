@@ -218,7 +218,7 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
             + type(mode).__name__
         )
     switches.change(exact=mode)
-    _warn_only = bool(mode and warn_only)
+    _warn_only = bool(warn_only)
 
 
 _DEBUG_MODES = ("default", "warn", "error")

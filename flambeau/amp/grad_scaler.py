@@ -4,6 +4,7 @@ Before the step gradients are divided by it again and looked through for infinit
 step is left out and the scale shrinks; after many steps without, it grows.
 """
 
+import inspect
 import math
 import warnings
 from collections import defaultdict
@@ -36,7 +37,8 @@ _TOO_LATE_TO_UNSCALE = {
 }
 
 
-def _fresh():
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    """What is known of an optimizer at the beginning of an iteration."""
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -78,7 +80,9 @@ class GradScaler:
         self._init_scale, self._init_growth_tracker = init_scale, 0
         self._scale = self._growth_tracker = None
         self._known: dict[str, tuple] = {}
-        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(
+            _refresh_per_optimizer_state
+        )
 
     def _made(self, caller):
         for name in ("_scale", "_growth_tracker"):
@@ -118,8 +122,11 @@ class GradScaler:
 
     # -- after backward ----------------------------------------------------------------------
     @no_grad()
-    def _unscale_grads_(self, optimizer, inv_scale, allow_fp16):
-        """Multiply gradients by inv_scale; gives, by device, whether any was not finite."""
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        """Multiply gradients by inv_scale; gives, by device, whether any was not finite.
+
+        found_inf is not written to: results are tensors of their own.
+        """
         grads: dict = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
@@ -127,7 +134,12 @@ class GradScaler:
                     continue
                 if not allow_fp16 and param.grad.dtype is _dtype.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                grads.setdefault((param.grad.device, param.grad.dtype), []).append(param.grad)
+                grad = param.grad
+                if grad.is_sparse:
+                    if grad.dtype is _dtype.float16:  # the sum of two may be too large
+                        grad = param.grad = grad.coalesce()
+                    grad = grad._values()
+                grads.setdefault((grad.device, grad.dtype), []).append(grad)
         found: dict = {}
         factor = inv_scale.item()
         for (device, dtype), tensors in grads.items():
@@ -158,7 +170,7 @@ class GradScaler:
         if too_late is not None:
             raise RuntimeError(too_late)
         inverse = flambeau.tensor(1 / self._number("_scale"), dtype=_dtype.float32)
-        bad = self._unscale_grads_(optimizer, inverse, False)
+        bad = self._unscale_grads_(optimizer, inverse, None, False)
         notes.update(stage=OptState.UNSCALED, found_inf_per_device=bad)
 
     def step(self, optimizer, *args: Any, **kwargs: Any) -> float | None:
@@ -171,6 +183,10 @@ class GradScaler:
         notes = self._per_optimizer_states[id(optimizer)]
         if notes["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._step_by_itself(optimizer, notes, args, kwargs)
+            notes["stage"] = OptState.STEPPED
+            return result
         if notes["stage"] is OptState.READY:
             self.unscale_(optimizer)
         if not notes["found_inf_per_device"]:
@@ -181,6 +197,39 @@ class GradScaler:
             result = optimizer.step(*args, **kwargs)
         notes["stage"] = OptState.STEPPED
         return result
+
+    def _step_by_itself(self, optimizer, notes, args, kwargs):
+        """Optimizers that unscale and look for infinities are told the scale, or the scaler."""
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed "
+                "optimizer. In the near future GradScaler registers `grad_scale: Tensor` and "
+                "`found_inf: Tensor` to the passed optimizer and let the optimizer use them "
+                "directly.",
+                FutureWarning,
+                stacklevel=3,
+            )
+            return optimizer.step(*args, **{**kwargs, "grad_scaler": self})
+        scale = self._scale
+        if notes["stage"] is OptState.READY:
+            notes["found_inf_per_device"] = self._check_inf_per_device(optimizer)
+        else:
+            scale = None  # the gradients are what they are
+        found = list(notes["found_inf_per_device"].values())
+        given = getattr(optimizer, "grad_scale", None)
+        if given is not None:
+            scale = given if scale is None else scale * given
+        optimizer.grad_scale = scale
+        optimizer.found_inf = sum(found[1:], found[0])
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf
+
+    def _check_inf_per_device(self, optimizer):
+        """Whether any gradient is not finite, by device; gradients stay as they are."""
+        one = flambeau.ones((), dtype=_dtype.float32)
+        return self._unscale_grads_(optimizer, one, None, True)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """At the end of an iteration: shrink or grow the scale, or set it."""
@@ -208,7 +257,7 @@ class GradScaler:
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             self._follow(scale, tracker, any(found))
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _follow(self, scale, tracker, bad):
         if bad:
@@ -303,3 +352,37 @@ class GradScaler:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+@no_grad()
+def _amp_foreach_non_finite_check_and_unscale_(
+    tensors: Iterable[Tensor], found_inf: Tensor, inv_scale: Tensor
+) -> None:
+    """Multiply tensors by inv_scale; found_inf becomes 1 if an element is not finite."""
+    for t in tensors:
+        if not flambeau.isfinite(t).all():
+            found_inf.fill_(1.0)
+        t.mul_(inv_scale.to(t.device, t.dtype))
+
+
+@no_grad()
+def _amp_update_scale_(
+    input: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    scale_growth_factor: float,
+    scale_backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:
+    """The next scale, written into input: smaller after an infinity, larger after many steps."""
+    if found_inf.item():
+        input.mul_(scale_backoff_factor)
+        growth_tracker.zero_()
+    elif int(growth_tracker.item()) + 1 == growth_interval:
+        grown = input * scale_growth_factor
+        if flambeau.isfinite(grown).item():
+            input.copy_(grown)
+        growth_tracker.zero_()
+    else:
+        growth_tracker.add_(1)
+    return input

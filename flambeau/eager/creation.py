@@ -15,7 +15,7 @@ from flambeau._tensor.admission import reach
 from flambeau._tensor.dlpack import from_dlpack as from_dlpack
 from flambeau._tensor.dlpack import to_dlpack as to_dlpack
 from flambeau._tensor.nested import from_data, infer_dtype, plain
-from flambeau._typed_storage import UntypedStorage, typed
+from flambeau._typed_storage import TypedStorage, UntypedStorage, typed
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.copying import WHOLE, fill_into, filled, formatted_layout
 from flambeau.eager.fragments import follow_makers
@@ -50,6 +50,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         t = plain(data, dtype)
         if t is not None:
             return t if requires_grad is False else finish(t, requires_grad)
+    if isinstance(data, (TypedStorage, UntypedStorage)):
+        dtype = dtype_of(dtype, "tensor")
+        found = empty(0, dtype=dtype, device=data.device).set_(data)
+        return finish(found.to(device_of(device, "tensor"), copy=True), requires_grad)
     _warn_copy(data, "torch.tensor(sourceTensor)")
     dtype = None if dtype is None else dtype_of(dtype, "tensor")
     return finish(from_data(data, dtype, device_of(device, "tensor")), requires_grad)
@@ -180,7 +184,7 @@ def unwritten(t, start=0):
     else:
         value = dtype is _dtype.BY_NAME["bool"] or _dtype.iinfo(dtype).max
     flat = make_layout((count,), (1,), dtype, layout.device)
-    fill_into(make_tensor(flat, storage, first * dtype.itemsize), value)
+    fill_into(make_tensor(flat, storage, first * dtype.itemsize), _checked(value, dtype))
     return t
 
 

@@ -305,6 +305,11 @@ METHODS["__torch_function__"] = classmethod(_torch_function)
 @method
 def as_subclass(self, cls):
     """The same tensor as an instance of a subclass."""
+    if not issubclass(cls, Tensor):
+        raise TypeError(
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not "
+            "possible. Make sure your class inherits from Tensor."
+        )
     if self._requires_grad and self._grad_fn is None and modes.grad:
         with disabled_for_subclasses():
             self = self.view(self.shape)  # so that gradients reach the leaf itself

@@ -31,8 +31,8 @@ class ShardedGradScaler(GradScaler):
         )
         self.process_group = process_group
 
-    def _unscale_grads_(self, optimizer, inv_scale, allow_fp16):
-        found = super()._unscale_grads_(optimizer, inv_scale, True)
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, True)
         if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
             for bad in found.values():
                 distributed.all_reduce(bad, group=self.process_group)
