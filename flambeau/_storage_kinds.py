@@ -3,11 +3,20 @@
 They make a TypedStorage of their dtype; `isinstance` asks for the dtype and the device.
 """
 
+import operator
 from typing import Any
 
 from flambeau._device import is_there
 from flambeau._dtype import QUANTIZED, default_dtype
 from flambeau._typed_storage import NAMES, TypedStorage, UntypedStorage
+
+
+def _is_index(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
 
 
 class _Kind(type):
@@ -64,7 +73,7 @@ class _LegacyStorage(TypedStorage, metaclass=_Kind):
                 raise AssertionError("Torch not compiled with CUDA enabled")
             if args and isinstance(args[0], str):
                 raise TypeError("new(): invalid data type 'str'")
-            if args and not (isinstance(args[0], (list, tuple)) or hasattr(args[0], "__index__")):
+            if args and not (isinstance(args[0], (list, tuple)) or _is_index(args[0])):
                 raise TypeError(f"{ways}\nArgument type not recognized: {type(args[0])}")
             return TypedStorage(*args, dtype=cls.dtype, device=cls.place)
         if args:
