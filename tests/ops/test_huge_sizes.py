@@ -58,10 +58,10 @@ def names():
 
 @pytest.mark.parametrize("expression", expressions(REFUSED))
 def test_huge_results_are_refused_at_once(expression):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises((RuntimeError, MemoryError)):
         eval(expression, names())
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 EMPTY = {
@@ -82,9 +82,9 @@ EMPTY = {
 
 @pytest.mark.parametrize("expression", EMPTY)
 def test_rows_of_nothing_take_no_time(expression):
-    start = time.perf_counter()
+    start = time.process_time()
     assert eval(expression, names()).tolist() == EMPTY[expression]
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 POLYNOMIALS = [name for name in dir(torch.special) if "_polynomial_" in name]
@@ -99,11 +99,11 @@ def test_degrees_that_are_none_give_zero(name):
 
 @pytest.mark.parametrize("name", POLYNOMIALS)
 def test_high_degrees_take_no_time(name):
-    start = time.perf_counter()
+    start = time.process_time()
     x = torch.tensor([0.25, 0.75, 1.0], dtype=torch.float64)
     for degree in (1e9, 2.0**62):
         getattr(torch.special, name)(x, torch.tensor(degree, dtype=torch.float64))
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 # x = 0.25, 1, -1; from the recurrence in exact fractions, and from closed forms
