@@ -320,3 +320,37 @@ def test_a_linear_layer_of_wrappers_learns():
     layer.weight = flambeau.nn.Parameter(Shell(layer.weight.detach().clone()))
     layer(flambeau.ones(4, 2)).sum().backward()
     assert type(layer.weight.grad) is Shell and layer.weight.grad.inner.tolist() == [[4, 4]]
+
+
+LIKE = """
+empty_like(o)
+zeros_like(o, dtype=torch.int64)
+ones_like(o, requires_grad=True)
+full_like(o, 3, device="cpu")
+rand_like(o)
+randn_like(o, dtype=torch.float64)
+randint_like(o, 3)
+randint_like(o, 1, 3, dtype=torch.int32)
+""".split("\n")[1:-1]
+STRANGER = """
+import flambeau as torch
+
+class Stranger:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        given = [*map(repr, args[1:]), *(f"{k}={v!r}" for k, v in (kwargs or {}).items())]
+        return func.__name__ + repr(given) + repr(types == (Stranger,))
+
+o = Stranger()
+print(torch."""
+
+
+@pytest.mark.parametrize("call", LIKE)
+def test_the_first_stranger_of_a_process_answers_for_functions_like_it(call):
+    # one process each, for the first that is met changes what functions ask
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{STRANGER}{call})"], capture_output=True, text=True
+    )
+    name, given = call.rstrip(")").split("(o")
+    given = [x.strip().replace('"', "'") for x in given.split(",")[1:]]
+    assert ran.stdout.strip() == name + repr(given) + "True", ran.stderr

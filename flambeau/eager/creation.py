@@ -32,6 +32,7 @@ from flambeau.eager.options import (
     number,
     size_from,
     size_tuple,
+    told_again,
 )
 from flambeau.eager.plans import Plans
 from flambeau.eager.ranges import arange as arange
@@ -326,10 +327,11 @@ def empty_strided(
 
 
 def like_layout(input, dtype, device, memory_format, name):
-    """The layout of a tensor like another, but for what is said."""
+    """The layout of a tensor like another, but for what is said; None where `like` gives None."""
     if type(input) is Tensor and dtype is device is memory_format is None:
         return _LIKE[input._layout]
-    like(input, name)
+    if like(input, name) is None:
+        return None
     layout = formatted_layout(
         input._layout, memory_format, None if dtype is None else dtype_of(dtype, name)
     )
@@ -344,6 +346,11 @@ def empty_like(
 ):  # fmt: skip
     """An uninitialised tensor of the same shape, dtype and device."""
     plan = like_layout(input, dtype, device, memory_format, "empty_like")
+    if plan is None:
+        return told_again(
+            empty_like, input, dtype=dtype, layout=layout, device=device,
+            requires_grad=requires_grad, memory_format=memory_format, pin_memory=pin_memory,
+        )  # fmt: skip
     t = empty_like_layout(plan)
     if switches.fills:
         unwritten(t)
@@ -356,6 +363,11 @@ def full_like(
 ):  # fmt: skip
     """A constant tensor of the same shape, dtype and device."""
     plan = like_layout(input, dtype, device, memory_format, "full_like")
+    if plan is None:
+        return told_again(
+            full_like, input, fill_value, dtype=dtype, layout=layout, device=device,
+            requires_grad=requires_grad, memory_format=memory_format, pin_memory=pin_memory,
+        )  # fmt: skip
     value = _checked(number(fill_value, "full_like", "fill_value", 2), plan.dtype)
     return finish(filled(plan, value), requires_grad)
 
@@ -386,6 +398,11 @@ def _constant(word, value):
             t = filled(_LIKE[input._layout], value)
             return t if requires_grad is False else finish(t, requires_grad, word + "_like")
         plan = like_layout(input, dtype, device, memory_format, word + "_like")
+        if plan is None:
+            return told_again(
+                like_another, input, dtype=dtype, layout=layout, device=device,
+                requires_grad=requires_grad, memory_format=memory_format, pin_memory=pin_memory,
+            )  # fmt: skip
         return finish(filled(plan, value), requires_grad, word + "_like")
 
     def method(

@@ -14,6 +14,7 @@ from flambeau.eager.arguments import is_int, wrong
 from flambeau.eager.arguments import number as in_range
 from flambeau.eager.fragments import follow_makers
 from flambeau.eager.plans import Plans
+from flambeau.interposing.overriding import notice
 
 
 def size_from(size, name="empty", argument="size"):
@@ -143,11 +144,19 @@ def into(out, shape, dtype=None, device=None, name="zeros"):
 
 
 def like(input, name):
-    """The argument of a *_like function."""
+    """The argument of a *_like function; None for the first that answers by itself."""
     if not isinstance(input, Tensor):
+        if notice(type(input)):
+            return None
         kind = errors.kind_name(input)
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
     return input
+
+
+def told_again(function, *args, **options):
+    """A call as it was written, now that an argument is asked first (see `like`)."""
+    said = {name: value for name, value in options.items() if value not in (None, False)}
+    return function(*args, **said)
 
 
 def number(value, name, argument, position):

@@ -14,7 +14,7 @@ from flambeau.eager.binding import as_number
 from flambeau.eager.creation import like_layout, sized
 from flambeau.eager.distributions import fill_randperm
 from flambeau.eager.flat import drawn
-from flambeau.eager.options import finish, fresh_plain, named
+from flambeau.eager.options import finish, fresh_plain, named, told_again
 from flambeau.eager.plans import Plans
 from flambeau.eager.random_integers import random_from_to
 from flambeau.eager.sampling import HALF_AND_UP, check_generator, kernel, normal_, uniform_
@@ -102,12 +102,16 @@ def _sized(name, sizes, size, out, dtype, device, requires_grad, generator, fill
     return sized(name, sizes, size, out, dtype, device, requires_grad, run)
 
 
-def _like(name, input, dtype, device, format, requires_grad, generator, fill, *numbers):
-    """The same in the shape of another tensor."""
+def _like(function, said, name, input, dtype, device, format, grad, generator, fill, *numbers):
+    """The same in the shape of another tensor; said: positional arguments of the function."""
     check_generator(name, generator)
-    t = empty_like_layout(like_layout(input, dtype, device, format, name))
+    plan = like_layout(input, dtype, device, format, name)
+    if plan is None:
+        options = {"dtype": dtype, "device": device, "memory_format": format, "requires_grad": grad}
+        return told_again(function, *said, **options, generator=generator)
+    t = empty_like_layout(plan)
     fill(t, *numbers, generator)
-    return finish(t, requires_grad, name)
+    return finish(t, grad, name)
 
 
 def _drawn(word, draw, fill, kind):
@@ -136,7 +140,7 @@ def _drawn(word, draw, fill, kind):
             if t is not None:
                 return t
         options = dtype, device, memory_format, requires_grad
-        return _like(name, input, *options, generator, *told)
+        return _like(like_another, (input,), name, input, *options, generator, *told)
 
     return (
         named(of_size, word, f"Numbers from {kind}."),
@@ -205,10 +209,11 @@ def randint_like(
     """Integers from [low, high), in the shape of input: randint_like(input, [low,] high)."""
     if high is None:
         raise combination("randint_like", (input, low, high), _LIKE_FORMS)
+    said = input, *(x for x in (low, high) if x is not MISSING)
     low, high = (None if x is MISSING else x for x in (low, high))
     bounds = _bounds("randint_like", low, high)
     told = "randint_like", input, dtype, device, memory_format, requires_grad
-    return _like(*told, generator, random_from_to, *bounds)
+    return _like(randint_like, said, *told, generator, random_from_to, *bounds)
 
 
 # -- normal ----------------------------------------------------------------------------------------
