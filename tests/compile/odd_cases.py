@@ -479,7 +479,8 @@ def many_results(torch, compile):
         _, s, _ = torch.linalg.svd(x)
         found = torch.sort(x, dim=0)
         parts = torch.split(x, 1)
-        return s, found, found.values, found[1], parts, torch.unbind(x), torch.meshgrid(x[0], x[1])
+        grid = torch.meshgrid(x[0], x[1], indexing="ij")
+        return s, found, found.values, found[1], parts, torch.unbind(x), grid
 
     values = compile(f)(numbers(torch, 2, 3))
     return [values[0], tuple(values[1]), *values[2:]]
