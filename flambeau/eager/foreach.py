@@ -51,6 +51,9 @@ _SIGNATURES = {
     "powsum": _NORM,
 }
 _ALONE = ("Tensors self",)
+# two lists of tensors and no more: the usual call, which needs no choice of an overload
+_PAIRS = {"add", "sub", "mul", "div", "clamp_min", "clamp_max", "maximum", "minimum", "pow", "copy"}
+_SEQUENCES = {list, tuple}
 # arguments that go on by name
 _NAMED = ("alpha", "value", "non_blocking", "memory_format", "ord", "dtype")
 
@@ -91,8 +94,18 @@ def _over_lists(name, base, method):
     """A function over lists."""
     overloads = Overloads(name, _SIGNATURES.get(base, _ALONE))
     in_place = name.endswith("_")
+    pairs = base in _PAIRS
 
     def foreach(*args, **kwargs):
+        if pairs and len(args) == 2 and not kwargs:
+            tensors, others = args
+            if (
+                set(map(type, args)) <= _SEQUENCES
+                and len(tensors) == len(others)
+                and {Tensor} == set(map(type, tensors)) == set(map(type, others))
+            ):
+                found = tuple(map(method, tensors, others))
+                return tensors if in_place else found
         _, bound = overloads.choose(args, kwargs)
         lists = [value for value in bound.values() if type(value) in (list, tuple)]
         count = len(lists[0])
@@ -109,6 +122,8 @@ def _over_lists(name, base, method):
                 )
             if key == "scalars" and base.startswith("addc"):
                 key = "value"
+            if key in ("alpha", "value") and type(value) is int and value == 1:
+                continue  # what the op has anyway
             if key in _NAMED:
                 named[key] = _column(value, count)
             else:
