@@ -6,7 +6,7 @@ which numbers are at defaults that kernels fold. What such a call comes to is re
 (`Pointwise.resolve`) and kept as a route, which is again a hot path, over the plans of its variant.
 """
 
-from functools import reduce
+from functools import partial, reduce
 
 from flambeau import errors
 from flambeau._dtype import (
@@ -145,8 +145,8 @@ class Pointwise:
             variant.record(*outs, *values)
         return outs[0] if len(outs) == 1 else outs
 
-    def into(self, variant, values, out):
-        """The results into out."""
+    def into(self, variant, values, out, learn):
+        """The results into out. learn: called with the family if nothing was in the way."""
         outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         if modes.grad and any(values[k]._requires_grad for k in variant.differentiable):
             raise errors.out_requires_grad(self.op.name)
@@ -177,6 +177,7 @@ class Pointwise:
         variant.family.run_into(outs, values)
         for o in outs:
             o._storage.version += 1
+        learn(variant.family, values, out)
         return out
 
     # -- in place ----------------------------------------------------------------------------------
@@ -254,6 +255,9 @@ class Routes:
         self.is_operator = is_operator
         self.names = [p.name for p in op.params]
         self.known = Plans(lambda key: None)  # what is seen of a call -> run of its route
+        self.into = Plans(
+            lambda key: None, mixed=True
+        )  # layouts of operands and of out= -> how it is run
         self.built: dict = {}  # what it comes to -> the same
         options = op.options
         self.checks = [options[n] for n in ("prepare", "check") if n in options]
@@ -318,6 +322,8 @@ class Routes:
     # -- the slow path, and learning from it -----------------------------------------------------
     def unusual(self, values, rest=(), kwargs=None, out=None):
         """A call without a route, and one that objects which are no tensors may answer."""
+        if type(out) is Tensor and not rest and not kwargs and self._ran_into(values, out):
+            return out
         try:
             return self._unusual(values, rest, kwargs, out)
         except TypeError:
@@ -350,13 +356,53 @@ class Routes:
             take_out(op, out)
             if op.first_scalar == "fresh" and not isinstance(arguments[0], Tensor):
                 raise errors.combination(op.name, arguments, _SCALAR_FORMS, out=out)
-            return calls.into(variant, arguments, out)
+            return calls.into(variant, arguments, out, partial(self._learn_into, values))
         result = calls.run(variant, arguments)
         same = all(a is b for a, b in zip(before, bound.values()))
         if not rest and not kwargs and same:
             self._learn(values, calls, variant)
         return result
 
+    # -- out= ------------------------------------------------------------------------------------
+    def _ran_into(self, values, out):
+        """Was it a call with out= that layouts tell all about, and is it done?"""
+        layout, storage, offset = out._layout, out._storage, out._offset
+        wanted = out._requires_grad
+        key, places = [layout], []
+        for p, v in zip(self.op.params, values):
+            if type(v) is Tensor:
+                own = v._storage
+                if own is storage and (v._layout is not layout or v._offset != offset):
+                    return False  # it may be written while it is read
+                wanted = wanted or v._requires_grad
+                key.append(v._layout)
+                places.append(own.pointer + v._offset)
+            elif v is p.default:
+                key.append(None)
+            else:
+                return False
+        found = self.into[tuple(key)]
+        if found is None or (wanted and modes.grad):
+            return False
+        kernel, description, family = found
+        if kernel(description, storage.pointer + offset, *places, layout.numel) is not None:
+            family.fail()
+        storage.version += 1
+        return True
+
+    def _learn_into(self, values, family, arguments, out):
+        """Remember a call of tensors alone that has just written to out=."""
+        tensors = [id(v) for v in values if type(v) is Tensor]
+        plain = all(type(v) is Tensor or v is p.default for p, v in zip(self.op.params, values))
+        # in the order in which they were given, which two of the same would not show
+        ordered = tensors == [id(a) for a in arguments] and len(set(tensors)) == len(tensors)
+        if self.checks or type(out) is not Tensor or not plain or not ordered:
+            return
+        kernel, description = family.into[(*family.key_of(arguments), out._layout)]
+        key = [None if type(v) is not Tensor else v._layout for v in values]
+        self.into[(out._layout, *key)] = kernel, description, family
+
+    # -- in place --------------------------------------------------------------------------------
     def _write(self, values, bound, learns=True):
         target = values[0]
         if self.on_target is not None and modes.grad and target._requires_grad:
