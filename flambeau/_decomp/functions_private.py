@@ -10,6 +10,7 @@ from flambeau._decomp.functions import FUNCTIONS as FUNCTIONS
 from flambeau._decomp.functions import op
 from flambeau._tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.ops.table import public
 
 
 def _safe(mask, indices):
@@ -97,9 +98,14 @@ def upsample_bilinear_aa(
     input: Tensor, output_size: Any, align_corners: bool, *scales: Any, scale_factors: Any = None,
     scales_h: Any = None, scales_w: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Both overloads: a list of scales, or one for each direction, which say no more than sizes."""
+    """Both overloads: a list of scales in the place of a size, or one per direction beside it."""
     if len(scales) == 1:
         scale_factors = scales[0]
+    elif scales:
+        scales_h, scales_w = scales
+    if scales_h is not None and scales_w is not None:
+        row = public("_upsample_bilinear2d_aa")
+        return row(input, tuple(output_size), align_corners, (scales_h, scales_w))
     given = {"align_corners": align_corners, "antialias": True}
     if output_size is None:
         return F.interpolate(input, None, scale_factors, "bilinear", **given)

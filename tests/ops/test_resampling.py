@@ -339,3 +339,17 @@ def test_area_is_the_mean_of_windows():
     wanted = x.detach().numpy().reshape(1, 2, 3, 2, 3, 3).mean((3, 5))
     np.testing.assert_allclose(ours.detach().numpy(), wanted, rtol=1e-12)
     assert type(ours.grad_fn).__name__ == "AdaptiveAvgPool2DBackward0"
+
+
+def test_scales_beside_a_size_are_the_steps_of_smooth_resampling():
+    x = flambeau.arange(200.0).reshape(1, 1, 10, 20)
+
+    def row(*rest):
+        return flambeau.ops.aten._upsample_bilinear2d_aa(x, [3, 3], *rest)[0, 0, 0]
+
+    by_sizes = flambeau.tensor([33.3049, 39.3305, 45.3562])
+    assert flambeau.allclose(
+        row(False, 1.7, 0.9), flambeau.tensor([0.1364, 1.2273, 2.3182]), atol=1e-4
+    )
+    assert flambeau.allclose(row(False, None, None), by_sizes, atol=1e-4)
+    assert flambeau.allclose(row(False, 0.3, 0.15), by_sizes, atol=1e-4)
