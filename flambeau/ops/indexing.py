@@ -144,13 +144,13 @@ def scatter_add(input, dim: int, index, src):
     """A copy of input with src[i][j] added to out[index[i][j]][j] for dim 0, and so on."""
 
 
-def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out):
-    """Gradients of input and src."""
+def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out, name):
+    """Gradients of input and src. name: what the function and its src are called."""
     shape, src = src.shape, cut(src, index.shape)
     if reduce == "sum":
         own, given = g, g.gather(dim, index)
     elif reduce == "prod":
-        own, given = _prod_backward(g, input, dim, index, src, include_self, out)
+        own, given = _prod_backward(g, input, dim, index, src, include_self, out, name)
     elif reduce == "mean":
         count = (g.new_ones if include_self else g.new_zeros)(g.shape)
         count = count.scatter_add_(dim, index, g.new_ones(src.shape))
@@ -168,7 +168,7 @@ def scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out
     return own, padded(given, shape)
 
 
-def _prod_backward(g, input, dim, index, src, include_self, out):
+def _prod_backward(g, input, dim, index, src, include_self, out, name):
     # out / x is the product of the others, unless x is the only zero: then take it out first
     own_one = input.masked_fill(input == 0, 1)
     own = g * own_one.scatter_reduce(dim, index, src, "prod", include_self=include_self) / own_one
@@ -179,11 +179,24 @@ def _prod_backward(g, input, dim, index, src, include_self, out):
         dim, index, src.masked_fill(alone, 1), "prod", include_self=include_self
     )
     quotient = (g * out).gather(dim, index) / src.masked_fill(zero, 1)
-    return own, m.where(alone, (g * others).gather(dim, index), quotient)
+    given = m.where(alone, (g * others).gather(dim, index), quotient)
+    if given.requires_grad:
+        given.register_hook(lambda _: _refuse_zeros((among > 1).any(), *name))
+    return own, given
+
+
+def _refuse_zeros(several, function, src):
+    # the product of the others is written as a constant where two of them are zero
+    if several:
+        raise RuntimeError(
+            f"{function}(): Double backward is unsupported for {src} when >1 zeros in {src} are "
+            "scattered to the same position in self"
+        )
 
 
 def _scatter_reduce_grads(g, input, dim, index, src, reduce, include_self, out):
-    own, given = scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out)
+    name = "scatter_reduce", "src"
+    own, given = scatter_reduce_backward(g, input, dim, index, src, reduce, include_self, out, name)
     return own, None, given
 
 
@@ -275,7 +288,10 @@ def index_fill(input, dim: int, index, value):
 
 def _index_reduce_grads(g, input, dim, index, source, reduce, include_self, out):
     index = spread_index(index, dim, source.shape)
-    own, given = scatter_reduce_backward(g, input, dim, index, source, reduce, include_self, out)
+    name = "index_reduce", "source"
+    own, given = scatter_reduce_backward(
+        g, input, dim, index, source, reduce, include_self, out, name
+    )
     return own, None, given
 
 

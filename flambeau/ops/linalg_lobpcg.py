@@ -5,6 +5,8 @@ and the last directions of search; the small eigenproblem inside goes to eigh. O
 and B are needed. Eigenvalues are differentiable, as Rayleigh quotients of the vectors found.
 """
 
+import itertools
+
 from flambeau import _dtype as d
 from flambeau.ops.table import OptionalTensor, composite, public
 
@@ -59,6 +61,13 @@ def _search(A, B, X, iK, rounds, tolerance, largest, wanted):
     return E, X
 
 
+def _matrices(t, shape):
+    """All matrices of a batch; what is not there, and one matrix (maybe sparse), as it is."""
+    if t is None or len(shape) == 2:
+        return [None if t is None else t.detach()]
+    return t.detach().expand(shape).reshape(-1, *shape[-2:])
+
+
 def _check(A, n):
     m = A.shape[-2]
     if m < 3 * n:
@@ -110,16 +119,12 @@ def lobpcg(
     rounds = MOST_ROUNDS if niter is None or niter < 0 else niter
     *batch, m, _ = A.shape
     start = A.new_empty((*batch, m, n)).normal_() if X is None else X
-    flat, first = A.detach().reshape(-1, m, m), start.detach().expand(*batch, m, n)
-    first = first.reshape(-1, m, n)
-    mass, shortcut = (
-        [None] * len(flat) if t is None else t.detach().expand(A.shape).reshape(-1, m, m)
-        for t in (B, iK)
-    )
+    first = start.detach().expand(*batch, m, n).reshape(-1, m, n)
+    flat, mass, shortcut = (_matrices(t, A.shape) for t in (A, B, iK))
     upward = largest is None or bool(largest)
     found = [
-        _search(flat[i], mass[i], first[i], shortcut[i], rounds, tol, upward, k)
-        for i in range(flat.shape[0])
+        _search(*given, rounds, tol, upward, k)
+        for given in zip(flat, itertools.cycle(mass), first, itertools.cycle(shortcut))
     ]
     stack = public("stack")
     values = stack([e.narrow(-1, 0, k) for e, _ in found]).reshape(*batch, k)

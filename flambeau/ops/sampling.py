@@ -12,6 +12,7 @@ from flambeau.ops.support import refuses, same_dtype
 from flambeau.ops.table import MISSING, pointwise, public, template
 
 NOTHING = lambda g: g.new_zeros(g.shape)  # what was drawn does not depend on the input
+STILL = lambda out: out.new_zeros(out.shape)  # and does not move with it
 
 
 # -- fills: methods that overwrite a tensor ------------------------------------------------------
@@ -65,17 +66,17 @@ for _row in (uniform_, random_):
 # -- draws with tensors of parameters ------------------------------------------------------------
 
 
-@template("bernoulli", variants="function method out", grad={"input": NOTHING})
+@template("bernoulli", variants="function method out", grad={"input": NOTHING}, jvp=STILL)
 def bernoulli(input, p: object = MISSING, *, generator: object = None):
     """Ones with the probabilities in input (or with probability p), and zeros."""
 
 
-@template("poisson", variants="function", grad={"input": NOTHING})
+@template("poisson", variants="function", grad={"input": NOTHING}, jvp=STILL)
 def poisson(input, generator: object = None):
     """Counts from Poisson distributions with the rates in input."""
 
 
-@template("binomial", variants="function", grad={"count": NOTHING, "prob": NOTHING})
+@template("binomial", variants="function", grad={"count": NOTHING, "prob": NOTHING}, jvp=STILL)
 def binomial(count, prob, generator: object = None):
     """How many of count trials of probability prob succeed."""
 

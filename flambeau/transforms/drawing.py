@@ -7,6 +7,7 @@ from flambeau.eager import creation
 from flambeau.ops.dropout import SELU_FLOOR, alpha_factor, native_dropout
 from flambeau.ops.table import public
 from flambeau.transforms.batching import TEMPLATES, BatchLevel, changed
+from flambeau.transforms.duals import DualLevel
 from flambeau.transforms.handling import ROW_RULES, UNWRAPPED, rule
 from flambeau.transforms.levels import Wrapped, below, is_at, running
 
@@ -143,8 +144,8 @@ def _like(level, place, args, kwargs):
 def _in_place(level, place, args, kwargs):
     t, *rest = args
     if not isinstance(level, BatchLevel):
-        getattr(level.plain(t), place.key)(*rest, **kwargs)
-        if t._tangent is not None:
+        getattr(level.plain(t), place.key)(*map(level.plain, rest), **kwargs)
+        if is_at(t, level) and t._tangent is not None:
             t._tangent.zero_()
         return t
     _check(level)
@@ -164,6 +165,31 @@ def _in_place(level, place, args, kwargs):
         else:
             fill(value)
     return t
+
+
+@rule("normal")
+def _around(level, place, args, kwargs):
+    """Numbers around tensors of a level, with whose parameters they do not move."""
+    given = dict(zip(("mean", "std"), args)) | kwargs
+    tensors = [n for n in ("mean", "std") if isinstance(given.get(n), Tensor)]
+    if isinstance(level, BatchLevel):
+        _check(level)
+        if level.randomness == "same":
+            raise RuntimeError(_SAME)
+        if len(tensors) == 2:  # samples may have fewer dimensions than each other
+            given |= zip(tensors, public("broadcast_tensors")(given["mean"], given["std"]))
+        plain = level.front
+    else:
+        plain = level.plain
+    with below(level):
+        values = {n: plain(given[n]) for n in tensors}
+        wrapped = any(type(v) is Wrapped for v in values.values())
+        out = (place.function() if wrapped else place.copy)(**given | values)
+        if isinstance(level, BatchLevel):
+            return level.batched(out)
+        if isinstance(level, DualLevel):
+            return level.dual(out, creation.zeros_like(out.detach()))
+        return level.lift(out)
 
 
 def _row(level, op, bound):

@@ -189,3 +189,15 @@ def test_nothing_moves_in_inference_mode(x, t):
     with forward_ad.dual_level(), torch.inference_mode():
         assert forward_ad.unpack_dual(forward_ad.make_dual(x, t).sin()).tangent is None
     assert forward_ad._current_level == -1
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [torch.bernoulli, torch.poisson, lambda x: torch.normal(x, 1.0), lambda x: torch.normal(x, x)],
+)
+def test_what_is_drawn_does_not_move(draw):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.full((3,), 0.5), torch.ones(3))
+        value, tangent = forward_ad.unpack_dual(draw(dual))
+        assert value.isfinite().all() and tangent.tolist() == [0.0] * 3
+        assert torch.empty(3).bernoulli_(dual).shape == (3,)

@@ -699,3 +699,16 @@ def test_what_is_written_into_an_argument_that_does_not_move():
 def test_custom_functions_without_writes():
     found = functionalize(Product.apply)(torch.ones(2), torch.ones(2))
     assert [t.tolist() for t in found] == [[1, 1], [2, 2]]
+
+
+def test_normal_numbers_around_samples():
+    mean, std = torch.arange(3.0) * 100, torch.tensor([0.5, 1.0])
+    draw = torch.func.vmap(lambda m: torch.normal(m, std), randomness="different")
+    found = draw(mean)
+    assert found.shape == (3, 2) and (found - mean[:, None]).abs().max() < 20
+    same = torch.func.vmap(lambda m: torch.normal(m, 1.0), randomness="same")
+    with pytest.raises(RuntimeError, match="does not currently support same randomness"):
+        same(mean)
+    value, slope = torch.func.jvp(lambda m: torch.normal(m, 1.0) * m, (mean,), (mean,))
+    assert torch.equal(value, slope)
+    assert torch.func.grad(lambda m: torch.normal(m, 1.0).sum())(mean).tolist() == [0.0] * 3

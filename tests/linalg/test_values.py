@@ -387,3 +387,29 @@ def test_products_that_want_a_gradient_are_not_written_into_out():
     assert not out.requires_grad and out.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     with torch.no_grad():
         assert torch.matmul(A, A, out=out) is out
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_few_eigenpairs_of_sparse_matrices(layout):
+    a = torch.diag(torch.arange(1.0, 31, dtype=torch.float64))
+    values, vectors = torch.lobpcg(getattr(a, layout)(), k=2, niter=200)
+    assert values.tolist() == pytest.approx([30, 29]) and vectors.shape == (30, 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        (torch.float64, 1e-312),
+        (torch.complex128, 1e-320),
+        (torch.float32, 1e-40),
+        (torch.complex64, 1e-43),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (80, 40)])
+def test_columns_too_short_for_a_reciprocal(dtype, size, shape):
+    a = torch.randn(shape, dtype=dtype) * size
+    q, r = torch.linalg.qr(a)
+    one = torch.eye(shape[1], dtype=dtype)
+    eps = torch.finfo(dtype).eps
+    assert (q.mH @ q - one).abs().max() < 100 * eps
+    assert (q @ r - a).abs().max() < 100 * torch.finfo(dtype).tiny * eps

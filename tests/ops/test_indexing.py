@@ -414,3 +414,22 @@ def test_a_part_of_a_tensor_is_assigned_to_all_of_another_part():
         x[0, 1:] = x[0, :2]
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to"):
         x.copy_(x[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "src"),
+    [(torch.scatter_reduce, "src"), (torch.index_reduce, "source")],
+)
+def test_second_derivatives_of_products_with_zeros(function, src):
+    def first(values):
+        input = torch.tensor([2.0, 1.0], requires_grad=True)
+        given = torch.tensor(values, requires_grad=True)
+        out = function(input, 0, torch.tensor([0, 0]), given, "prod")
+        return given, torch.autograd.grad(out.sum(), given, create_graph=True)[0]
+
+    given, grad = first([0.0, 3.0])
+    assert torch.autograd.grad(grad[0], given)[0].tolist() == [0.0, 2.0]
+    given, grad = first([0.0, 0.0])
+    assert grad.tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match=f"Double backward is unsupported for {src} when >1"):
+        torch.autograd.grad(grad.sum(), given)

@@ -12,6 +12,9 @@ from flambeau.codegen.templates.factoring import _matrices, _start
 
 # Squares outside this range are summed again, scaled by the largest element.
 SAFE = {"f32": (2.0**-100, 2.0**100), "f64": (2.0**-900, 2.0**900)}
+# Columns shorter than this have lost digits, and have no reciprocal: they are stretched first.
+SHORT = {"f32": 2.0**-103, "f64": 2.0**-970}
+STRETCH = 2.0**100
 
 
 class Reflectors:
@@ -87,18 +90,34 @@ class Reflectors:
         ratio = small / fn.select(big == 0, self.number(1.0), big)
         return big * fn.intrinsic("sqrt", fn.intrinsic("fma", ratio, ratio, self.number(1.0)))
 
+    def _stretch(self, column, k, m, rest, shrink):
+        """Multiply column[k:] until it has all its digits, if it is very short."""
+        x, fn = self.x, self.fn
+        size = rest.get()
+        for p in x.load(column, k):
+            size = self.hypotenuse(p, size)
+        with fn.when(size < SHORT[x.compute]):
+            factor = self.number(STRETCH)
+            with fn.loop(k, m) as i:
+                x.store(tuple(p * factor for p in x.load(column, i)), column, i)
+            rest.set(self.length(column, k + 1, m))
+            shrink.set(self.number(1 / STRETCH))
+
     def reflect(self, column, k, m, tau):
         """Turn column[k:] onto its first element; v stays below it, τ is stored and returned."""
         x, fn = self.x, self.fn
         alpha = x.load(column, k)
-        rest = self.length(column, k + 1, m)
-        plain = rest == 0
+        rest = fn.var(self.length(column, k + 1, m))
+        shrink = fn.var(self.number(1.0))
+        plain = rest.get() == 0
         if x.parts == 2:
             plain = plain & (alpha[1] == 0)
         cells = [fn.var(p) for p in x.zero()]
 
         def turn():
-            size = self.hypotenuse(alpha[0], rest)
+            self._stretch(column, k, m, rest, shrink)
+            alpha = x.load(column, k)
+            size = self.hypotenuse(alpha[0], rest.get())
             if x.parts == 2:
                 size = self.hypotenuse(alpha[1], size)
             beta = -fn.intrinsic("copysign", size, alpha[0])
@@ -114,7 +133,7 @@ class Reflectors:
                 x.store(value, column, i, mask)
 
             x.along(k + 1, m, step)
-            x.store((beta, *x.zero()[1:]), column, k)
+            x.store((beta * shrink.get(), *x.zero()[1:]), column, k)
 
         with fn.when(~plain):
             turn()
