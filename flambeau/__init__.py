@@ -195,6 +195,11 @@ _ELSEWHERE = {
         "_convert_indices_from_csr_to_coo".split(),
         "_sparse.functions",
     ),
+    **dict.fromkeys(
+        "_nested_tensor_from_mask _nested_tensor_from_mask_left_aligned _nested_from_padded "
+        "_nested_from_padded_and_nested_example".split(),
+        "nested.padding",
+    ),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "fx.experimental.symbolic_shapes"),
     **dict.fromkeys(
         "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split(),

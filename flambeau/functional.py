@@ -12,4 +12,6 @@ __all__ = (
 def __getattr__(name):
     if name in __all__:
         return getattr(flambeau, name)
+    if name == "F":  # PyTorch's file has it, and programs found it there
+        return flambeau.nn.functional
     raise AttributeError(f"module 'flambeau.functional' has no attribute '{name}'")

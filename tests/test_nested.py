@@ -231,3 +231,206 @@ def test_gradient_of_a_nested_leaf():
     (g,) = torch.autograd.grad((t * t).sum(), t)
     assert g[1].tolist() == [[2 * x for x in row] for row in B]
     assert "MulBackward0" in repr(t * 2) and t.shape[1] * 2 != t.shape[1]
+
+
+def strided(*shapes):
+    return nested.nested_tensor([torch.ones(shape) for shape in shapes])
+
+
+def with_holes():
+    offsets, lengths = torch.tensor([0, 1, 4]), torch.tensor([1, 2])
+    return nested.nested_tensor_from_jagged(torch.ones(4, 2), offsets, lengths)
+
+
+# what PyTorch says of what it cannot do: (function, error, its first words)
+REFUSED = {
+    "not a list": (lambda: nested.nested_tensor(torch.ones(2)), TypeError, "Only lists"),
+    "other numbers of dimensions": (
+        lambda: strided((), (), (0,)),
+        RuntimeError,
+        "Found dimension 1 for Tensor at index 2 and dimension 0 for Tensor at index 1.",
+    ),
+    "strides": (lambda: strided((2, 3)).stride(), RuntimeError, "doesn't support strides"),
+    "batch chunks": (
+        lambda: strided((2, 4), (3, 4)).chunk(2, 0),
+        RuntimeError,
+        "only supported for the last dimension",
+    ),
+    "uneven chunks": (
+        lambda: strided((2, 4), (3, 4)).chunk(3, -1),
+        RuntimeError,
+        "divisible by chunks, got: 4 % 3 != 0",
+    ),
+    "parts that do not add up": (
+        lambda: strided((2, 4)).split_with_sizes([1, 2], -1),
+        RuntimeError,
+        "sum exactly to 4",
+    ),
+    "sine with gaps": (
+        lambda: strided((2, 4), (3, 4)).transpose(1, 2).sin(),
+        RuntimeError,
+        "must be contiguous to get buffer",
+    ),
+    "dense factor": (
+        lambda: strided((2, 4)) * torch.ones(4),
+        RuntimeError,
+        "got a nested self and non-nested other",
+    ),
+    "dense matrix": (
+        lambda: torch.ones(4, 2) @ strided((2, 4)),
+        RuntimeError,
+        "got a non-nested self and nested other",
+    ),
+    "products of other batches": (
+        lambda: strided((2, 4)).bmm(torch.ones(2, 4, 1)),
+        RuntimeError,
+        "Expected size for the 1st dimension of batch2 tensor to be: 1 but got: 2.",
+    ),
+    "linear of vectors": (
+        lambda: F.linear(strided((2,), (3,)), torch.ones(2, 2)),
+        RuntimeError,
+        "Linear requires nested_tensor.dim == 3",
+    ),
+    "sum along pieces": (
+        lambda: strided((2, 4)).sum(1, keepdim=True),
+        RuntimeError,
+        "only be reduced across the last dimension",
+    ),
+    "softmax of the batch": (
+        lambda: strided((2, 4)).softmax(0),
+        RuntimeError,
+        "Cannot apply softmax across nested dimension 0",
+    ),
+    "view of another batch": (
+        lambda: strided((2, 4)).view(2, -1),
+        RuntimeError,
+        "cannot change or infer the implicit batch dimension",
+    ),
+    "masked attention": (
+        lambda: F.scaled_dot_product_attention(*[strided((2, 4))] * 3, attn_mask=strided((2, 2))),
+        RuntimeError,
+        "not supported when an explicit attn_mask is set",
+    ),
+    "dense in cat": (
+        lambda: torch.cat([strided((2, 4)), torch.ones(1, 2, 4)], -1),
+        RuntimeError,
+        "expected each tensor in given list to be nested",
+    ),
+    "other layout": (
+        lambda: nested.as_nested_tensor(jagged()),
+        RuntimeError,
+        "Converting between nested tensor layouts",
+    ),
+    "vector": (lambda: nested.as_nested_tensor(torch.ones(2)), RuntimeError, "dim\\(\\) > 1"),
+    "other offsets": (
+        lambda: jagged() + jagged(),
+        RuntimeError,
+        "cannot call binary pointwise function add.Tensor with inputs of shapes",
+    ),
+    "size as a number": (lambda: jagged() * jagged().size(1), RuntimeError, "invalid argument j"),
+    "softmax of the jagged batch": (
+        lambda: jagged().softmax(0),
+        RuntimeError,
+        "when reducing across the batch dimension",
+    ),
+    "norm of the batch": (
+        lambda: F.layer_norm(jagged(), jagged().shape),
+        RuntimeError,
+        "when normalizing over the batch dimension",
+    ),
+    "sum over holes": (lambda: with_holes().sum(1), RuntimeError, "nested tensors with holes"),
+    "softmax over holes": (
+        lambda: with_holes().softmax(1),
+        RuntimeError,
+        "where lengths is not None",
+    ),
+    "holes filled up": (
+        lambda: with_holes().to_padded_tensor(0.0),
+        RuntimeError,
+        "for nested tensors with holes",
+    ),
+    "mask with gaps": (
+        lambda: torch._nested_tensor_from_mask(torch.ones(1, 2, 3), torch.tensor([[False, True]])),
+        RuntimeError,
+        "Mask must be left-aligned without gaps",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_words_of_refusals(name):
+    run, kind, words = REFUSED[name]
+    with pytest.raises(kind, match=words):
+        run()
+
+
+def test_pieces_lie_in_one_memory():
+    t = nested.nested_tensor(pieces())
+    assert t.is_contiguous() and t.contiguous() is t and t.to(torch.float32) is t
+    parts = t.chunk(2, -1)
+    assert not parts[0].is_contiguous() and parts[0].contiguous().is_contiguous()
+    assert not t.transpose(1, 2).is_contiguous()
+    t[0].fill_(7.0)
+    assert t.pieces[0].eq(7.0).all() and t.narrow(0, 1, 2).size(0) == 2
+    t += t
+    t *= 2.0
+    assert t[0].eq(28.0).all()
+
+
+def test_gradient_of_some_pieces():
+    t = nested.nested_tensor(pieces(), requires_grad=True)
+    t[1].sum().backward()
+    assert [g.sum().item() for g in t.grad.unbind()] == [0.0, 40.0, 0.0]
+
+
+def test_out_of_what_was_filled_up():
+    x = torch.arange(12.0).view(2, 3, 2).requires_grad_()
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    t = torch._nested_tensor_from_mask(x, mask)
+    assert [p.tolist() for p in t.unbind()] == [[[0, 1], [2, 3]], [[6, 7]]]
+    t.to_padded_tensor(0.0).sum().backward()
+    assert x.grad.sum(-1).tolist() == [[2, 2, 0], [2, 0, 0]]
+    again = torch._nested_from_padded(x, torch.tensor([[2, 1], [1, 2]]))
+    assert [p.tolist() for p in again.unbind()] == [[[0], [2]], [[6, 7]]]
+    heads = torch._nested_from_padded(x.view(2, 1, 3, 2), torch.tensor([[2, 2], [1, 2]]), True)
+    same(heads, t.unbind())
+
+
+def test_known_sizes_and_memory_of_jagged_tensors():
+    x = torch.randn(2, 3, 4)
+    t = nested.as_nested_tensor(x, layout=torch.jagged)
+    assert t._is_view() and t._base is x and t._metadata_cache == {"max_seqlen": 3, "min_seqlen": 3}
+    values = torch.randn(6, 4)
+    t = nested.nested_tensor_from_jagged(values, torch.tensor([0, 1, 6]), max_seqlen=7)
+    assert t._base is values and t._get_max_seqlen() == 7 and (t * 2)._get_min_seqlen() == 1
+    assert t._metadata_cache == {"max_seqlen": 7, "min_seqlen": 1}
+    assert t.is_quantized is False and t.contiguous() is t and t.view(t.shape).shape == t.shape
+
+
+def test_normal_along_jagged_dimension():
+    t = nested.nested_tensor(pieces(), layout=torch.jagged)
+    same(F.layer_norm(t, t.shape[1:]), [F.layer_norm(p, p.shape) for p in pieces()])
+
+
+def test_copies_between_other_offsets():
+    a, b = jagged(), jagged()
+    a.zero_().copy_(b)
+    same(a, b.unbind())
+    with pytest.raises(RuntimeError, match="expected compatible input and src shapes"):
+        a.copy_(nested.nested_tensor([torch.ones(1, 2), torch.ones(1, 2)], layout=torch.jagged))
+
+
+def test_pytorchs_older_names():
+    from flambeau.nested._internal import nested_tensor as older
+
+    offsets = torch.tensor([0, 2, 5])
+    t = older.NestedTensor(torch.randn(5, 2), offsets=offsets)
+    assert isinstance(t, older.NestedTensor) and t._ragged_idx == 1
+    assert older.get_tensor_symint(offsets, coeff=1) == t.shape[1]
+    again, same_offsets = older.jagged_from_list(list(t.unbind()), offsets)
+    assert same_offsets is offsets and torch.equal((again + t).values(), 2 * t.values())
+    padded = older.nested_from_padded(t.to_padded_tensor(0.0), offsets)
+    assert torch.equal(older.buffer_from_jagged(padded), t.values())
+    kept = older.ViewNestedFromBuffer.apply(t.values(), offsets, {"max_seqlen": 3})
+    assert kept._get_max_seqlen() == 3
+    assert torch.functional.F is torch.nn.functional

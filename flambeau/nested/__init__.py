@@ -36,26 +36,40 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     """
     layout = _checked(layout)
     if isinstance(ts, (NestedTensor, PiecewiseTensor)):
-        return ts
+        if ts.layout is not layout:
+            raise RuntimeError(
+                "as_nested_tensor(): Converting between nested tensor layouts is not supported"
+            )
+        same = dtype in (None, ts.dtype) and device in (None, ts.device)
+        return ts if same else ts.to(dtype=dtype or ts.dtype, device=device or ts.device)
     if isinstance(ts, Tensor):
-        if ts.dim() == 0:
-            raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 0")
-        ts = list(ts.unbind(0))
+        if ts.dim() < 2:
+            raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
+        ts = ts.to(dtype=dtype or ts.dtype, device=device or ts.device)
+        batch, rows = ts.shape[:2]
+        if layout is flambeau.jagged:  # over its memory, where there are no gaps
+            offsets = flambeau.arange(batch + 1, device=ts.device) * rows
+            known = {"max_seqlen": rows, "min_seqlen": rows}
+            return from_values(ts.reshape(batch * rows, *ts.shape[2:]), offsets, None, 1, known)
+        return PiecewiseTensor.of(ts.contiguous().unbind(0))
     if not isinstance(ts, (list, tuple)) or not all(isinstance(t, Tensor) for t in ts):
         raise TypeError(
-            "as_nested_tensor(): Expected first argument to be a tensor or a list / tuple"
+            "as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of "
+            "tensors "
         )
     pieces = [t.to(dtype=dtype or t.dtype, device=device or t.device) for t in ts]
     if layout is flambeau.strided:
-        return PiecewiseTensor.of(pieces)
-    return _joined(pieces)
+        return PiecewiseTensor.packed(pieces)
+    return joined(pieces)
 
 
-def _joined(pieces: list) -> NestedTensor:
+def joined(pieces: list) -> NestedTensor:
     """Pieces in one tensor, along the dimension in which they differ."""
     if not pieces:
-        raise RuntimeError("Cannot construct a nested tensor from an empty list of tensors")
-    if len({t.dim() for t in pieces}) != 1 or pieces[0].dim() == 0:
+        raise RuntimeError("Cannot construct a nested tensor from an empty tensor list")
+    if pieces[0].dim() == 0:
+        raise RuntimeError("Cannot construct a nested tensor from a list of zero-dim tensors")
+    if len({t.dim() for t in pieces}) != 1:
         raise RuntimeError(
             "When constructing a nested tensor, all tensors in list must have the same dim"
         )
@@ -70,9 +84,11 @@ def _joined(pieces: list) -> NestedTensor:
             "(B, *, D_0, D_1, ..., D_N), with ragged * dim."
         )
     (dim,) = differing
-    lengths = flambeau.tensor([t.shape[dim] for t in pieces], device=pieces[0].device)
+    counts = [t.shape[dim] for t in pieces]
+    lengths = flambeau.tensor(counts, device=pieces[0].device)
     offsets = flambeau.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    return from_values(flambeau.cat(pieces, dim), offsets, ragged=dim + 1)
+    known = {"max_seqlen": max(counts), "min_seqlen": min(counts)}
+    return from_values(flambeau.cat(pieces, dim), offsets, None, dim + 1, known)
 
 
 def nested_tensor(
@@ -94,9 +110,13 @@ def nested_tensor(
         torch.Size([2, 2, 3])
     """
     layout = _checked(layout)
+    if layout is flambeau.strided and not isinstance(tensor_list, list):
+        raise TypeError(
+            "Only lists (List[Tensor] and List[List...[Scalar]]) are accepted in nested_tensor"
+        )
     pieces = [t.detach() if isinstance(t, Tensor) else flambeau.as_tensor(t) for t in tensor_list]
     if layout is flambeau.strided:
-        pieces = [t.to(pieces[0].dtype, copy=True) for t in pieces]
+        pieces = [t.to(pieces[0].dtype) for t in pieces]
     with flambeau.no_grad():
         out = as_nested_tensor(pieces, dtype, device, layout)
     return out.requires_grad_(requires_grad)
@@ -118,7 +138,10 @@ def nested_tensor_from_jagged(
             )
         offsets = flambeau.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         lengths = None
-    return from_values(values, offsets, lengths, 1 if jagged_dim is None else jagged_dim)
+    sizes = {"max_seqlen": max_seqlen, "min_seqlen": min_seqlen}
+    known = {name: size for name, size in sizes.items() if size is not None}
+    ragged = 1 if jagged_dim is None else jagged_dim
+    return from_values(values.view_as(values), offsets, lengths, ragged, known)
 
 
 def to_padded_tensor(
@@ -150,16 +173,17 @@ def narrow(
     )
     begin = starts + flambeau.arange(batch, device=place) * rows
     offsets = flambeau.cat([begin, (begin[-1:] + lengths[-1:])])
-    return from_values(tensor.reshape(batch * rows, *tensor.shape[2:]), offsets, lengths)
+    whole = flambeau.equal(offsets.diff(), lengths)  # no holes between the ranges
+    values = tensor.reshape(batch * rows, *tensor.shape[2:])
+    return from_values(values, offsets, None if whole else lengths)
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Any:
-    """The elements under a mask, one piece per row of the mask."""
+    """The elements under a mask, one piece per row."""
     if tensor.layout is not flambeau.strided:
         raise RuntimeError(f"Currently only support strided tensors, got {tensor.layout}")
     if mask.layout is not flambeau.strided:
         raise RuntimeError(f"Currently only support strided masks, got {mask.layout}")
-    lengths = mask.expand(tensor.shape).flatten(1).sum(1) if tensor.dim() > 1 else mask.sum()
-    lengths = lengths.reshape(-1)
+    lengths = mask.expand(tensor.shape).sum(-1).reshape(-1)
     offsets = flambeau.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     return from_values(tensor.masked_select(mask), offsets)

@@ -13,12 +13,15 @@ _LOCAL = frozenset(
     linear layer_norm rms_norm dropout embedding gelu silu relu softplus hardswish leaky_relu elu
     selu celu mish hardtanh relu6 sigmoid tanh logsigmoid to float double half bfloat16 int long
     bool detach clone contiguous cpu cuda ones_like zeros_like empty_like rand_like randn_like
-    full_like type_as masked_fill where alpha_dropout native_dropout native_layer_norm isclose
-    nan_to_num cos sin square zero copy
+    full_like randint_like type_as masked_fill where alpha_dropout native_dropout native_layer_norm
+    isclose nan_to_num cos sin square zero copy
     functional_embedding functional_dropout functional_layer_norm
     """.split()
 )
-_OPERATORS = "__rsub__ __rtruediv__ __rpow__ __floordiv__ __eq__ __neg__ __invert__".split()
+_OPERATORS = """
+    __rsub__ __rtruediv__ __rpow__ __floordiv__ __eq__ __neg__ __invert__ __iadd__ __isub__
+    __imul__ __itruediv__ __ipow__
+""".split()
 
 
 def is_local(name: str) -> bool:
@@ -120,6 +123,13 @@ class Nested(Tensor):
             else:
                 found = found if key == slice(None) else found._range(dim, key)
                 dim += 1
+        return found
+
+    def answer___get__(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """A fact that follows from the values, such as is_quantized."""
+        found = func(self._held())
+        if isinstance(found, Tensor):  # such as T
+            raise NotImplementedError("this attribute is not supported for nested tensors")
         return found
 
     def _range(self, dim: int, key: slice) -> Any:

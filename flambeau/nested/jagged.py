@@ -12,16 +12,25 @@ from flambeau import Tensor
 from flambeau._layout import wrap_dim
 from flambeau.masked.functions import highest, lowest
 from flambeau.nested.answering import Nested, called, made
-from flambeau.nested.sizes import size_of
+from flambeau.nested.sizes import NestedInt, size_of
 
-_BY_VECTORS = ("linear", "layer_norm", "rms_norm", "embedding")  # what else they take is dense
+_BY_VECTORS = ("linear", "rms_norm", "embedding")  # what else they take is dense
 
 
 def from_values(
-    values: Tensor, offsets: Tensor, lengths: Tensor | None = None, ragged: int = 1
+    values: Tensor,
+    offsets: Tensor,
+    lengths: Tensor | None = None,
+    ragged: int = 1,
+    known: dict | None = None,
 ) -> "NestedTensor":
-    """A jagged tensor over values, in their graph."""
+    """A jagged tensor over values, in their graph.
+
+    Args:
+        known: the sizes of the shortest and the longest piece, where they are known.
+    """
     out = made(NestedTensor)
+    out._metadata_cache = {} if known is None else known
     out._values, out._offsets, out._lengths, out._ragged_idx = values, offsets, lengths, ragged
     return out
 
@@ -29,10 +38,25 @@ def from_values(
 class NestedTensor(Nested):
     """A batch of tensors that differ in one dimension."""
 
+    def __new__(
+        cls,
+        values: Tensor,
+        offsets: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        _ragged_idx: int = 1,
+        _metadata_cache: dict | None = None,
+    ) -> "NestedTensor":
+        return from_values(values, offsets, lengths, _ragged_idx, _metadata_cache)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """All is done where it is made."""
+
     _values: Tensor
     _offsets: Tensor
     _lengths: Tensor | None
     _ragged_idx: int
+    _metadata_cache: dict  # shared by all that have the same offsets
 
     def _held(self) -> Tensor:
         return self._values
@@ -71,9 +95,8 @@ class NestedTensor(Nested):
 
     def over(self, values: Tensor, ragged: int | None = None) -> "NestedTensor":
         """Other values between the same offsets."""
-        return from_values(
-            values, self._offsets, self._lengths, self._ragged_idx if ragged is None else ragged
-        )
+        ragged = self._ragged_idx if ragged is None else ragged
+        return from_values(values, self._offsets, self._lengths, ragged, self._metadata_cache)
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -101,13 +124,42 @@ class NestedTensor(Nested):
     def _counts(self) -> Tensor:
         return self._offsets.diff() if self._lengths is None else self._lengths
 
-    @property
-    def _max_seqlen(self) -> int:
-        return int(self._counts().max())
+    def _get_max_seqlen(self) -> int:
+        """The size of the longest piece, counted once."""
+        known = self._metadata_cache
+        if "max_seqlen" not in known:
+            known["max_seqlen"] = int(self._counts().max())
+        return known["max_seqlen"]
 
-    @property
-    def _min_seqlen(self) -> int:
-        return int(self._counts().min())
+    def _get_min_seqlen(self) -> int:
+        known = self._metadata_cache
+        if "min_seqlen" not in known:
+            known["min_seqlen"] = int(self._counts().min())
+        return known["min_seqlen"]
+
+    def _known(self, name: str) -> Tensor | None:
+        """A size as tensors of PyTorch carry it: that of an empty tensor."""
+        size = self._metadata_cache.get(name)
+        return None if size is None else flambeau.empty(size, 0)
+
+    _max_seqlen_tensor = property(lambda self: self._known("max_seqlen"))
+    _min_seqlen_tensor = property(lambda self: self._known("min_seqlen"))
+    _max_seqlen = property(_get_max_seqlen)
+    _min_seqlen = property(_get_min_seqlen)
+    _base = property(lambda self: self._values._base)
+
+    def _is_view(self) -> bool:
+        return self._values._is_view()
+
+    def _view_func(self, base: Tensor) -> "NestedTensor":
+        return self.over(base.reshape(self._values.shape))
+
+    def apply_(self, function: Any) -> "NestedTensor":
+        self._values.apply_(function)
+        return self
+
+    def map_(self, *args: Any) -> Any:
+        raise RuntimeError(".map_ is not supported for tensor subclasses.")
 
     def stride(self, dim: int | None = None) -> Any:
         inner: Any = self._values.stride()
@@ -122,10 +174,11 @@ class NestedTensor(Nested):
 
     def __deepcopy__(self, memo: dict) -> Any:
         parts = (self._values, self._offsets, self._lengths)
-        return from_values(*copy.deepcopy(parts, memo), self._ragged_idx)
+        return from_values(*copy.deepcopy(parts, memo), self._ragged_idx, self._metadata_cache)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return from_values, (self._values, self._offsets, self._lengths, self._ragged_idx)
+        parts = (self._values, self._offsets, self._lengths, self._ragged_idx)
+        return from_values, (*parts, self._metadata_cache)
 
     def select(self, dim: int, index: int) -> Tensor:
         """One piece, or a slice of each."""
@@ -147,7 +200,13 @@ class NestedTensor(Nested):
         if dim:
             raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
         axis = self._ragged_idx - 1
-        pairs = zip(self._offsets.tolist(), self._counts().tolist())
+        pairs = list(zip(self._offsets.tolist(), self._counts().tolist()))
+        end = self._values.shape[axis]
+        if any(begin + count > end for begin, count in pairs):
+            raise RuntimeError(
+                "unbind(): nested tensor offsets and lengths do not match ragged_idx dimension: "
+                f"a piece is out of bounds of {end} rows"
+            )
         name = "UnbindBackwardAutogradNestedTensor0"
         return tuple(
             called(self._values.narrow(axis, begin, count), name) for begin, count in pairs
@@ -198,25 +257,29 @@ class NestedTensor(Nested):
 
     def to_padded_tensor(self, padding: float, output_size: Any = None) -> Tensor:
         """All pieces in one tensor, filled up to the longest (or to a size)."""
+        if self._lengths is not None:
+            raise RuntimeError("to_padded_tensor(): not supported for nested tensors with holes")
         longest = None if output_size is None else output_size[self._ragged_idx]
         found = self.padded(padding, longest)
         return called(found.movedim(1, self._ragged_idx), "ToPaddedTensorBackward0")
 
     # -- functions ---------------------------------------------------------------------------------
 
-    def _operand(self, value: Any) -> Any:
+    def _operand(self, value: Any, name: str = "add") -> Any:
         """An argument as it meets the values."""
         if isinstance(value, NestedTensor):
-            if value._offsets is not self._offsets and not flambeau.equal(
-                value._offsets, self._offsets
-            ):
+            if size_of(value._offsets) != size_of(self._offsets):
                 raise RuntimeError(
-                    "cannot call binary pointwise function with inputs of shapes "
+                    f"cannot call binary pointwise function {name}.Tensor with inputs of shapes "
                     f"{tuple(self.shape)} and {tuple(value.shape)}"
                 )
             return value._values
+        if isinstance(value, NestedInt):
+            raise RuntimeError(f"NestedTensor {name}.Tensor: invalid argument {value}")
         if not isinstance(value, Tensor) or value.dim() < self.dim():
             return value
+        if value.dim() > self.dim():
+            raise NotImplementedError("NYI: broadcasting NT with T with larger dim")
         if value.shape[self._ragged_idx] == self._max_seqlen and value.shape[0] == len(self):
             rows = self.unpadded(value.movedim(self._ragged_idx, 1))._values
             return rows.movedim(0, self._ragged_idx - 1)
@@ -234,14 +297,68 @@ class NestedTensor(Nested):
         """Element by element, or vector by vector."""
         by_vectors = name.removeprefix("functional_") in _BY_VECTORS
         given = [
-            self._operand(a) if isinstance(a, Nested) or not (by_vectors or k > 1) else a
+            self._operand(a, name) if isinstance(a, Nested) or not (by_vectors or k > 1) else a
             for k, a in enumerate(args)
         ]
         named = {k: self._operand(v) if isinstance(v, Nested) else v for k, v in kwargs.items()}
         found = func(*given, **named)
-        if name.endswith("_") and not name.startswith("__"):
-            return args[0]
-        return self.over(found)
+        return self if found is self._values else self.over(found)
+
+    def answer_contiguous(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        if self.is_contiguous():
+            return self
+        if self._lengths is None:
+            return self.over(self._values.contiguous())
+        counts = self._counts()
+        offsets = flambeau.cat([counts.new_zeros(1), counts.cumsum(0)])
+        axis = self._ragged_idx - 1
+        return from_values(flambeau.cat(self.unbind(), axis), offsets, None, self._ragged_idx)
+
+    def answer_copy_(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Copies piece by piece: offsets need not be the same."""
+        source = args[1]
+        if not isinstance(source, NestedTensor):
+            raise ValueError("copy_(): expected src to be a jagged layout NestedTensor")
+        if not self.is_same_size(source):
+            raise RuntimeError(
+                "copy_(): expected compatible input and src shapes, but got: "
+                f"{self.shape} and {source.shape}"
+            )
+        if size_of(self._offsets) == size_of(source._offsets):
+            self._values.copy_(source._values)
+        else:
+            for one, other in zip(self.unbind(), source.unbind()):
+                one.copy_(other)
+        return self
+
+    def answer_layer_norm(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        names = ("input", "normalized_shape", "weight", "bias", "eps")
+        given = {**dict(zip(names, args)), **kwargs}
+        shape = given.pop("normalized_shape")
+        shape = [shape] if isinstance(shape, int | NestedInt) else list(shape)
+        if self.dim() <= 2:
+            raise RuntimeError(
+                "layer_norm(): not supported for NestedTensor objects with 2 or fewer dimensions"
+            )
+        if len(shape) >= self.dim():
+            raise RuntimeError(
+                "layer_norm(): not supported when normalizing over the batch dimension for "
+                "NestedTensor"
+            )
+        rest = {k: v for k, v in given.items() if k != "input"}
+        if not any(isinstance(s, NestedInt) for s in shape):
+            return self.over(func(self._values, shape, **rest))
+        self._refuse_holes(
+            "layer_norm(): not supported where lengths is not None if operating on the ragged "
+            "dimension for NestedTensor"
+        )
+        axis = self._ragged_idx - 1
+        rows = [func(t, t.shape[-len(shape) :], **rest) for t in self.unbind()]
+        return self.over(flambeau.cat(rows, axis))
+
+    def _refuse_holes(self, complaint: str) -> None:
+        if self._lengths is not None:
+            raise RuntimeError(complaint)
 
     def _inner(self, dim: int, name: str) -> int:
         """A dimension behind the batch that is not the jagged one, among the values'."""
@@ -266,6 +383,8 @@ class NestedTensor(Nested):
                 f"match the length of the desired ordering of dimensions ({len(order)})."
             )
         order = [wrap_dim(d, self.dim()) for d in order]
+        if len(set(order)) < len(order):
+            raise ValueError("permute(): duplicate dims are not allowed.")
         if order[0]:
             raise ValueError("Permute is not supported on the batch dimension for jagged NT")
         return self.over(
@@ -307,10 +426,16 @@ class NestedTensor(Nested):
     def _shaped(self, func: Any, args: tuple, kwargs: dict) -> Any:
         shape = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
         inner = list(shape[1:])
-        own = size_of(self._offsets)
-        marks = [k for k, s in enumerate(inner) if s is own or s == -1]
-        if self._ragged_idx != 1 or not marks or marks[0] != 0:
-            raise RuntimeError(f"view(): cannot view shape {tuple(self.shape)} as {tuple(shape)}")
+        if self._ragged_idx != 1:
+            if tuple(shape) == tuple(self.shape):
+                return self.over(self._values.view(self._values.shape))
+            raise RuntimeError(
+                "view(): does not support ragged_idx != 1 except when inp._size == size. inp._size "
+                f"is ({tuple(self.shape)}) and size is ({list(shape)})."
+            )
+        fits = len(shape) > 1 and shape[0] in (-1, len(self))
+        if not fits or not (inner[0] == size_of(self._offsets) or inner[0] == -1):
+            raise RuntimeError(f"view(): cannot view shape {tuple(self.shape)} as {list(shape)}")
         return self.over(self._values.reshape(self._values.shape[0], *inner[1:]))
 
     answer_view = answer_reshape = _shaped
@@ -342,7 +467,8 @@ class NestedTensor(Nested):
 
     def answer_split(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = kwargs.get("dim", args[2] if len(args) > 2 else 0)
-        return tuple(map(self.over, self._values.split(args[1], self._inner(dim, "split"))))
+        name = "split" if isinstance(args[1], int) else "split_with_sizes"
+        return tuple(map(self.over, self._values.split(args[1], self._inner(dim, name))))
 
     answer_split_with_sizes = answer_split
 
@@ -377,9 +503,18 @@ class NestedTensor(Nested):
 
     def answer_softmax(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = wrap_dim(args[1] if len(args) > 1 else kwargs["dim"], self.dim())
+        name = func.__name__
+        if dim == 0:
+            raise RuntimeError(
+                f"{name}(): not supported when reducing across the batch dimension for NestedTensor"
+            )
         if dim != self._ragged_idx:
             rest = {k: v for k, v in kwargs.items() if k != "dim"}
-            return self.over(func(self._values, self._inner(dim, "softmax"), *args[2:], **rest))
+            return self.over(func(self._values, self._inner(dim, name), *args[2:], **rest))
+        self._refuse_holes(
+            f"{name}(): not supported where lengths is not None if reducing across the ragged "
+            "dimension for NestedTensor"
+        )
         found = self.unpadded(func(self.padded(float("-inf")), 1))
         return self.over(found._values.movedim(0, self._ragged_idx - 1))
 
@@ -438,6 +573,10 @@ class NestedTensor(Nested):
 
     def _over_pieces(self, name: str, dims: list, keepdim: bool) -> Tensor:
         """A reduction along the jagged dimension: what fills up changes nothing."""
+        self._refuse_holes(
+            f"{name}(): reducing across the ragged dimension is not supported for non-contiguous "
+            "nested tensors with holes"
+        )
         fill = {"prod": 1, "all": True}.get(name, 0)
         if name.removeprefix("arg") in ("max", "min", "amax", "amin"):
             fill = lowest(self.dtype) if "max" in name else highest(self.dtype)

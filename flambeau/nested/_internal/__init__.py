@@ -1,0 +1,1 @@
+"""Where PyTorch keeps what nested tensors are made of."""
