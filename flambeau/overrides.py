@@ -8,22 +8,25 @@ Arguments that answer, and subclasses of Tensor, are in interposing/overriding.p
 import contextlib
 import functools
 import inspect
+import operator
+import threading
 import types as python_types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau import interposing
 from flambeau._tensor import Tensor
+from flambeau.eager import methods
 from flambeau.interposing import places
 from flambeau.interposing.overriding import (
     ARGUMENTS,
     KINDS,
     answer,
     nowrap,
-    public_function,
     refused,
     resolved,
     speakers,
+    told,
 )
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "has_torch_function",
     "is_tensor_like",
     "is_tensor_method_or_property",
+    "redispatch_function",
     "resolve_name",
     "wrap_torch_function",
 ]
@@ -55,10 +59,18 @@ class _Entered(interposing.Handler):
 
     def __init__(self, mode: "TorchFunctionMode") -> None:
         self.mode = mode
+        own = inspect.getattr_static(type(mode), "__torch_function__")
+        self.of_class = isinstance(own, classmethod)
 
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
-        return _told(self.mode, public_function(name), speakers([*args, *kwargs.values()]), args,
-                     kwargs)  # fmt: skip
+        if self.of_class:
+            raise RuntimeError(
+                "Defining your mode's `__torch_function__` as a classmethod is not supported, "
+                "please make it a plain method"
+            )
+        found = speakers([*args, *kwargs.values()])
+        func, args, kwargs = told(name, args, kwargs)
+        return _told(self.mode, func, found, args, kwargs)
 
 
 def _told(mode, func, found, args, kwargs):
@@ -156,6 +168,15 @@ class DisableTorchFunction(interposing.switched_off):
 # -- functions of libraries ------------------------------------------------------------------------
 
 
+class _Next(threading.local):
+    """What is to become of the next question of a thread."""
+
+    is_no = False
+
+
+_next = _Next()
+
+
 def _heard(values: Iterable[Any]) -> list:
     """Arguments that answer, unless they are told to be silent."""
     stack_off = interposing.is_pushed(ARGUMENTS) and not interposing.is_on(ARGUMENTS)
@@ -164,6 +185,11 @@ def _heard(values: Iterable[Any]) -> list:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Is there a mode, or an argument with a `__torch_function__` of its own?"""
+    if not isinstance(relevant_args, Iterable):
+        raise TypeError("expected a sequence")
+    if _next.is_no:
+        _next.is_no = False
+        return False
     return bool(_modes()) or bool(_heard(relevant_args))
 
 
@@ -193,6 +219,28 @@ def handle_torch_function(
             f"{[type(v) for v in found]}"
         )
     return result
+
+
+def redispatch_function(
+    func: Callable, types: Iterable[type], args: tuple, kwargs: dict | None
+) -> Any:
+    """Call a function without asking modes and arguments about it.
+
+    They are asked about what a function calls that is written in Python. What comes out keeps its
+    class: nothing is made of the class of the arguments.
+    """
+    kwargs = kwargs or {}
+    place = interposing.place_of(func)
+    if place is not None and place.kind in ("python", "asking"):
+        return place.below(interposing.ARGUMENTS, args, kwargs)
+    if place is not None or not isinstance(func, python_types.FunctionType):
+        with DisableTorchFunction():
+            return func(*args, **kwargs)
+    _next.is_no = True  # a function of a program, which asks by itself
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _next.is_no = False
 
 
 def wrap_torch_function(dispatcher: Callable) -> Callable:
@@ -251,19 +299,40 @@ def _dummy(function):
 def get_ignored_functions() -> set[Callable]:
     """Functions about which nobody is asked."""
     found = {getattr(Tensor, name, None) for name in places.IGNORED}
+    for path, names in places.IGNORED_FUNCTIONS.items():
+        space = _spaces()[path]
+        found |= {getattr(space, name) for name in names}
     return {f for f in found if callable(f)}
+
+
+def _spaces() -> dict[str, Any]:
+    """The namespaces of functions, by their path."""
+    import flambeau  # the front door, which knows all public names
+
+    paths = ("", "nn.functional", "linalg", "fft", "special")
+    return {path: operator.attrgetter(path)(flambeau) if path else flambeau for path in paths}
 
 
 def get_overridable_functions() -> dict[Any, list[Callable]]:
     """Functions about which arguments are asked, by where they are found."""
-    import flambeau  # the front door, which knows all public names
-
     found: dict[Any, list[Callable]] = {}
-    spaces = [flambeau, flambeau.nn.functional, flambeau.linalg, flambeau.fft, flambeau.special]
-    for space in spaces:
-        names = [n for n in dir(space) if n[0] != "_" and n not in flambeau._SUBPACKAGES]
-        members = [getattr(space, n, None) for n in names]
-        found[space] = [f for f in members if isinstance(f, python_types.FunctionType)]
+    ignored = get_ignored_functions()
+    for path, space in _spaces().items():
+        hidden = getattr(space, "_SUBPACKAGES", ())
+        names = [n for n in dir(space) if n[0] != "_" and n not in hidden]
+        if path:  # what ends so is there for graphs, beside the argument inplace
+            names = [n for n in names if n[-1] != "_"]
+        else:  # some are not listed before somebody asks for them
+            later = (n for n in (*space._ELSEWHERE, *methods.view_copies()) if n[0] != "_")
+            names = sorted({*names, *later})
+        members = [(n, getattr(space, n, None)) for n in names]
+        found[space] = [
+            f
+            for n, f in members
+            if isinstance(f, python_types.FunctionType)
+            and f not in ignored
+            and (path or n not in space._ELSEWHERE or interposing.is_offered(f))
+        ]
     found[Tensor] = []
     for name in dir(Tensor):
         member = getattr(Tensor, name)

@@ -59,7 +59,6 @@ LEFT_OUT = {
     "torch.nn.functional: scaled_grouped_mm": "products of float8 in groups, which PyTorch has "
         "on GPUs only",
     "torch.onnx": "parts of an exporter that PyTorch is about to remove",
-    "torch.overrides: get_testing_overrides|redispatch_function": "for PyTorch's own tests",
     "torch.sparse": "sparse matrices of NVIDIA's tensor cores, and a solver of its libraries",
     "torch.utils: ThroughputBenchmark|get_cpp_backtrace": CPP,
     "torch.utils: generate_methods_.*|rename_privateuse1_backend":

@@ -511,6 +511,11 @@ torch.dot(x, d); F.conv2d(d, x); torch.linalg.norm(d); torch.add(x, d, alpha=2);
 torch.addmm(x, d, x); torch.einsum("i,i->i", d, x); F.gelu(d)
 torch.split(d, 1); torch.flatten(d); x < d
 torch.bmm(d, d); torch.sigmoid(d); torch.argmax(d); torch.sort(d); torch.cumsum(d, 0); torch.neg(d)
+torch.dequantize(d); torch.int_repr(d); torch.q_scale(d); torch.smm(d, d); torch.sspaddmm(d, d, d)
+torch.quantized_max_pool1d(d, 1)
+torch.view_copy(d, (2,)); torch.unbind_copy(d); torch.detach_copy(d); torch.sym_max(d, 1)
+torch.nn.init.uniform_(d); torch.nn.init.normal_(d, 1); torch.nn.init.constant_(d, 2)
+torch.nn.init.kaiming_uniform_(d)
 """.replace("\n", ";")
 FOREIGN = [text.strip() for text in FOREIGN.split(";") if text.strip()]
 

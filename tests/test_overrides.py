@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import io
 import pickle
 import subprocess
 import sys
@@ -354,3 +355,130 @@ def test_the_first_stranger_of_a_process_answers_for_functions_like_it(call):
     name, given = call.rstrip(")").split("(o")
     given = [x.strip().replace('"', "'") for x in given.split(",")[1:]]
     assert ran.stdout.strip() == name + repr(given) + "True", ran.stderr
+
+
+SPARSE = (
+    "mm(d, x); mm(x, d); sum(d); sum(d, dim=0); softmax(d, 1); log_softmax(d, 1); addmm(x, d, x); "
+    "sampled_addmm(d, x, x); spsolve(d, x)"
+).split("; ")
+
+
+@pytest.mark.parametrize("call", SPARSE)
+def test_strangers_answer_for_functions_of_sparse_tensors(call):
+    class Stranger:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__, types
+
+    names = {**vars(flambeau.sparse), "d": Stranger(), "x": flambeau.ones(2, 2)}
+    assert eval(call, names) == (call.partition("(")[0], (Stranger,))
+
+
+class Redispatched(flambeau.Tensor):
+    """Tells what is called, and stays away from the first step of it."""
+
+    told: list = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.told.append(func.__name__)
+        return flambeau.overrides.redispatch_function(func, types, args, kwargs)
+
+
+def _shifted(a):
+    if flambeau.overrides.has_torch_function((a,)):
+        return flambeau.overrides.handle_torch_function(_shifted, (a,), a)
+    return a * 2 + 1
+
+
+REDISPATCHED = {
+    "op": (lambda t: t + 1, ["add"]),
+    "function of a program": (_shifted, ["_shifted", "mul"]),
+    "function in Python": (lambda t: flambeau.nn.init.ones_(t), ["fill_"]),
+    "function that asks": (lambda t: flambeau.nn.init.constant_(t, 2.0), ["constant_", "fill_"]),
+}
+
+
+@pytest.mark.parametrize("name", REDISPATCHED)
+def test_redispatch_skips_one_level(name):
+    function, told = REDISPATCHED[name]
+    Redispatched.told.clear()
+    result = function(flambeau.ones(2).as_subclass(Redispatched))
+    del Redispatched.told[: -len(told)]
+    assert Redispatched.told == told
+    assert type(result) is flambeau.Tensor or name.startswith("function")
+
+
+def test_a_mode_redispatches_within_itself():
+    class Loud(flambeau.overrides.TorchFunctionMode):
+        told: list = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.told.append(func.__name__)
+            with self:
+                return flambeau.overrides.redispatch_function(func, types, args, kwargs)
+
+    x = flambeau.ones(2)
+    with Loud():
+        y = _shifted(x)
+    assert y.tolist() == [3.0, 3.0]
+    assert Loud.told == ["_shifted", "mul", "add"]
+
+
+def test_modes_must_not_be_told_as_classes():
+    class Wrong(flambeau.overrides.TorchFunctionMode):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with pytest.raises(RuntimeError, match="as a classmethod is not supported"), Wrong():
+        flambeau.ones(2).abs()
+
+
+def test_plain_methods_warn():
+    class Old:
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return 3
+
+    with pytest.warns(UserWarning, match="as a plain method is deprecated"):
+        assert flambeau.abs(Old()) == 3
+    with pytest.warns(DeprecationWarning, match="as a plain method is deprecated"):
+        assert flambeau.nn.functional.dropout(Old()) == 3
+
+
+class Slotted(flambeau.Tensor):
+    __slots__ = ("inner", "unset")
+
+
+def _slotted():
+    t = flambeau.ones(2).as_subclass(Slotted)
+    t.inner, t.name_of = flambeau.zeros(3), "one"
+    return t
+
+
+def _through_file(t):
+    file = io.BytesIO()
+    flambeau.save(t, file)
+    file.seek(0)
+    with flambeau.serialization.safe_globals([Slotted]):
+        return flambeau.load(file)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, _through_file, lambda t: pickle.loads(pickle.dumps(t))],
+    ids=["copy", "deepcopy", "file", "pickle"],
+)
+def test_what_is_in_slots_of_a_subclass_travels(again):
+    found = again(_slotted())
+    assert type(found) is Slotted and found.name_of == "one"
+    assert found.inner.tolist() == [0.0, 0.0, 0.0] and not hasattr(found, "unset")
+
+
+def test_nobody_is_asked_about_makers_and_settings():
+    ignored = flambeau.overrides.get_ignored_functions()
+    listed = flambeau.overrides.get_overridable_functions()[flambeau]
+    assert {flambeau.zeros, flambeau.manual_seed, flambeau.as_tensor} <= ignored
+    assert flambeau.view_copy in listed and not ignored.intersection(listed)
+    with pytest.raises(TypeError, match="expected a sequence"):
+        flambeau.overrides.has_torch_function(object())

@@ -12,7 +12,7 @@ from flambeau.autograd.node import AccumulateGrad, SavedTensor
 from flambeau.backends.gpu_libraries import _BlasBackend as _BlasBackend
 from flambeau.backends.gpu_libraries import _LinalgBackend as _LinalgBackend
 from flambeau.cuda._devices import devices as cuda_devices
-from flambeau.interposing.overriding import ARGUMENTS, disabled
+from flambeau.interposing.overriding import ARGUMENTS, answerable, disabled
 from flambeau.library.registered import below_autograd as _AutoDispatchBelowAutograd  # noqa: F401
 from flambeau.nn import functional
 from flambeau.nn.modules.traversal import _parse_to
@@ -50,7 +50,9 @@ def _aten() -> Any:
 
 _OPERATORS = ("__and__", "__or__", "__xor__", "__lshift__", "__rshift__")
 _VariableFunctions = _Functions("flambeau", **{name: getattr(Tensor, name) for name in _OPERATORS})
-_nn = _Functions("flambeau.nn.functional", _parse_to=_parse_to, log_sigmoid=functional.logsigmoid)
+_nn = _Functions(
+    "flambeau.nn.functional", _parse_to=answerable(_parse_to), log_sigmoid=functional.logsigmoid
+)
 _linalg, _fft, _special = (
     _Functions(f"flambeau.{space}", f"{space}_") for space in ("linalg", "fft", "special")
 )

@@ -3,17 +3,21 @@
 from flambeau import _dtype as d
 from flambeau._sparse import conversion, products
 from flambeau._sparse.arithmetic import broadcast_to as _sparse_broadcast_to  # noqa: F401
-from flambeau._sparse.products import hspmm as hspmm
-from flambeau._sparse.products import smm as smm
-from flambeau._sparse.products import sspaddmm as sspaddmm
+from flambeau.interposing.overriding import answerable
 from flambeau.ops.table import public
 
+hspmm = answerable(products.hspmm)
+smm = answerable(products.smm)
+sspaddmm = answerable(products.sspaddmm)
 
+
+@answerable
 def spmm(input, mat2):
     """The product of two matrices."""
     return products.mm(input, mat2) if _any_sparse(input, mat2) else input.mm(mat2)
 
 
+@answerable
 def dsmm(input, mat2):
     """The same under another name."""
     return spmm(input, mat2)

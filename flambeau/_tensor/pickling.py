@@ -1,6 +1,7 @@
 """Copying and pickling of tensors: deepcopy, pickle, and what rebuilds a tensor from its parts."""
 
 import copy
+import copyreg
 
 from flambeau import _device, _dtype
 from flambeau._layout import Size, make_layout
@@ -12,12 +13,33 @@ from flambeau.runtime.cpu import address_of, place_of
 from flambeau.storage import new_storage
 
 
+def _slots(kind):
+    """The names of the slots that a subclass adds."""
+    return () if kind is Tensor else set(copyreg._slotnames(kind)) - set(Tensor.__slots__)
+
+
+def attributes_of(t):
+    """What a tensor has besides numbers: a dict, or a pair of it and what is in slots."""
+    slots = {name: getattr(t, name) for name in _slots(type(t)) if hasattr(t, name)}
+    return (t.__dict__, slots) if slots else t.__dict__
+
+
+def give_attributes(t, attributes):
+    """The inverse; names of slots that the class does not have are refused."""
+    own, slots = attributes if isinstance(attributes, tuple) else (attributes, {})
+    t.__dict__.update(own)
+    for name, value in slots.items():
+        if name not in _slots(type(t)):
+            raise AttributeError(f"{type(t).__name__} has no slot {name!r}")
+        setattr(t, name, value)
+
+
 @method
 def __copy__(self):
     """Another tensor over the same memory, with the same attributes."""
     out = make_tensor(self._layout, self._storage, self._offset, type(self))
     out._requires_grad = self.requires_grad
-    out.__dict__.update(self.__dict__)
+    give_attributes(out, attributes_of(self))
     return out
 
 
@@ -46,8 +68,9 @@ def __deepcopy__(self, memo):
     memo[id(self)] = out
     if self._grad is not None:
         out._grad = copy.deepcopy(self._grad, memo)
-    if self.__dict__:
-        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    attributes = attributes_of(self)
+    if attributes:
+        give_attributes(out, copy.deepcopy(attributes, memo))
     return out
 
 
@@ -63,7 +86,7 @@ def rebuild(
     out = admit(layout, storage, offset, cls or Tensor)
     notice_tensor(type(out))
     out._requires_grad = requires_grad
-    out.__dict__.update(attributes)
+    give_attributes(out, attributes)
     if parts is not None:
         from flambeau.eager import quantized  # with the first quantized tensor
 
@@ -91,7 +114,7 @@ def __reduce_ex__(self, protocol):
         t._offset,
         data,
         self._requires_grad,
-        self.__dict__,
+        attributes_of(self),
         str(self.device),
     )
     if self.is_quantized:

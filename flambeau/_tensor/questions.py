@@ -10,6 +10,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.arguments import argument, asked_tensor, is_int
 from flambeau.eager.arguments import number as in_range
+from flambeau.interposing.overriding import answerable
 from flambeau.runtime.switches import switches
 
 
@@ -251,6 +252,7 @@ def init_num_threads():
     """Nothing to do: the pool starts with the first large kernel."""
 
 
+@answerable
 def detach_copy(input, *, out=None):
     """A copy without a history."""
     asked_tensor("detach_copy", input)

@@ -12,6 +12,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.nn import functional as F
+from flambeau.overrides import is_tensor_like
 
 __all__ = [
     "broadcast_all",
@@ -26,24 +27,26 @@ __all__ = [
 euler_constant: float = 0.57721566490153286060  # Euler and Mascheroni's
 
 
-def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Tensors of one shape; numbers take dtype and device of the first tensor."""
     numbers = 0
     for value in values:
         if isinstance(value, Tensor):
             continue
-        if not isinstance(value, (int, float)):
+        if not isinstance(value, (int, float)) and not is_tensor_like(value):
             raise ValueError(
                 "Input arguments must all be instances of Number, "
                 "torch.Tensor or objects implementing __torch_function__."
             )
-        numbers += 1
+        numbers += isinstance(value, (int, float))
     if numbers:
         first = next((v for v in values if isinstance(v, Tensor)), None)
         options: dict[str, Any] = {"dtype": flambeau.get_default_dtype()}
         if first is not None:
             options = {"dtype": first.dtype, "device": first.device}
-        tensors = [v if isinstance(v, Tensor) else flambeau.tensor(v, **options) for v in values]
+        tensors = [
+            flambeau.tensor(v, **options) if isinstance(v, (int, float)) else v for v in values
+        ]
         return flambeau.broadcast_tensors(*tensors)
     return flambeau.broadcast_tensors(*values)
 

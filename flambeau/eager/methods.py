@@ -19,6 +19,7 @@ from flambeau.eager.stub_signatures import sign
 from flambeau.eager.torch_forms import torch_form
 from flambeau.eager.viewing import view_function, view_inplace
 from flambeau.interposing import offer
+from flambeau.interposing.overriding import asking_first
 from flambeau.ops.table import TABLE, bind_public
 
 _functions: dict = {}
@@ -95,7 +96,7 @@ def _view_copy(name):
         return out.copy_(found)
 
     copied.__name__ = copied.__qualname__ = name
-    return copied
+    return asking_first(copied)
 
 
 def _copied(view, name):
@@ -114,6 +115,12 @@ def _copied(view, name):
 def _copy_class(kind, name):
     name = "NarrowCopyBackward0" if name == "narrow_copy" else kind.__name__ + "_copy"
     return type(name, (kind,), {"__slots__": ()})
+
+
+def view_copies():
+    """The names of functions that copy what a view shows."""
+    names = (name + "_copy" for name in TABLE)
+    return [name for name in names if name not in TABLE and is_function(name)]
 
 
 def is_function(name):

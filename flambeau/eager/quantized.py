@@ -16,6 +16,7 @@ from flambeau import _qscheme, interposing
 from flambeau._dtype import QUANTIZED, QuantizedDtype
 from flambeau._layout import make_layout
 from flambeau._tensor import Tensor, alias, empty_tensor
+from flambeau.interposing.overriding import answerable
 from flambeau.ops import quantization as rows
 from flambeau.ops.table import public
 from flambeau.storage import Storage
@@ -417,5 +418,7 @@ QUESTIONS = (
 ).split()
 
 
-for _offered in (quantize_per_tensor, quantize_per_channel, quantize_per_tensor_dynamic):
-    interposing.offer(_offered, "aten::" + _offered.__name__)
+for _name in "quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic".split():
+    globals()[_name] = answerable(globals()[_name], kind="op")
+for _name in QUESTIONS:
+    globals()[_name] = answerable(globals()[_name])

@@ -431,6 +431,14 @@ class Place:
             return self.copy(*args, **kwargs)
         return _go_on(me, name, chain, 0, args, kwargs)
 
+    def below(self, level: int, args: tuple, kwargs: dict) -> Any:
+        """A call of which handlers from a level on are not told; they are of what it calls."""
+        me = _threads.me
+        chain = me.stack[self]
+        name = self.name or self.named(self.naming(args, kwargs))
+        first = next((k for k, h in enumerate(chain) if h.level < level), len(chain))
+        return _go_on(me, name, chain, first, args, kwargs)
+
     def last(self, me: _Thread, name: Name, args: tuple, kwargs: dict) -> Any:
         """The function itself."""
         if not self.delegates:
@@ -584,6 +592,17 @@ def offer(function: Any, naming: Naming | None = None, kind: str = "op", key: st
         return
     with _lock:
         _exchange(function, _offers.setdefault(function, offered), _armed, _armed_for)
+
+
+def is_offered(function: Any) -> bool:
+    """May handlers stand around a function?"""
+    return function in _offers
+
+
+def place_of(function: Any) -> Place | None:
+    """The place of a function that has been armed."""
+    found = _offers.get(function) if isinstance(function, types.FunctionType) else None
+    return found if type(found) is Place else None
 
 
 def own_code(function: Any) -> Any:

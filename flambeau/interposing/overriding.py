@@ -7,8 +7,11 @@ arguments, which is how subclasses survive ops. Classes that do not want that sa
 `__torch_function__ = disabled`. Modes, which see all calls, are in flambeau/overrides.py.
 """
 
+import functools
+import inspect
+import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from flambeau import _device, interposing
 from flambeau._dtype import default_dtype
@@ -21,7 +24,8 @@ from flambeau.interposing import Name, switched_off
 from flambeau.ops.table import REQUIRED, public
 from flambeau.storage import new_storage
 
-KINDS = frozenset({"op", "python", "data", "method", "property"})
+KINDS = frozenset({"op", "python", "data", "method", "property", "asking"})
+Called = TypeVar("Called", bound=Callable)
 SILENT, SPEAKS, HOLDS = 0, 1, 2  # what an argument may be; lists and tuples hold others
 
 
@@ -99,10 +103,24 @@ def answer(func: Callable, found: list, args: tuple, kwargs: dict) -> Any:
     """What the first of some arguments answers that knows how to; else NotImplemented."""
     types = tuple(map(type, found))
     for speaker in found:
-        result = speaker.__torch_function__(func, types, args, kwargs)
+        tell = speaker.__torch_function__
+        if getattr(tell, "__self__", None) is speaker:
+            _warn_of_method(func)
+        result = tell(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     return NotImplemented
+
+
+def _warn_of_method(func):
+    # PyTorch warns in another way where a function of its own is written in Python
+    in_python = resolved(func).startswith("torch.nn.functional")
+    warnings.warn(
+        "Defining your `__torch_function__` as a plain method is deprecated and will be an error "
+        "in future, please define it as a classmethod.",
+        DeprecationWarning if in_python else UserWarning,
+        stacklevel=4,
+    )
 
 
 def refused(name: str, found: list) -> TypeError:
@@ -151,6 +169,13 @@ def public_function(name: Name) -> Callable:
     return name.function
 
 
+def told(name: Name, args: tuple, kwargs: dict) -> tuple[Callable, tuple, dict]:
+    """What a `__torch_function__` is told: function, arguments, keywords."""
+    func = public_function(name)
+    telling = TELLING.get(func)
+    return (func, args, kwargs) if telling is None else (func, *telling(args, kwargs))
+
+
 def resolved(func: Callable) -> str:
     """Where a function is found, such as torch.Tensor.add."""
     name = getattr(func, "__name__", str(func))
@@ -171,7 +196,12 @@ def resolved(func: Callable) -> str:
 
 
 # these take any object and make a plain tensor of it
-_FROM_OUTSIDE = frozenset("tensor from_dlpack to_dlpack from_numpy frombuffer".split())
+_FROM_OUTSIDE = frozenset(
+    "tensor as_tensor asarray from_dlpack to_dlpack from_numpy frombuffer".split()
+)
+
+# functions that are told with other arguments than were written: those of PyTorch's own calls
+TELLING: dict[Callable, Callable] = {}
 
 
 class _Arguments(interposing.Handler):
@@ -192,7 +222,7 @@ class _Arguments(interposing.Handler):
             found = speakers([*args, *kwargs.values()])
         if not found:
             return function(*args, **kwargs)
-        func = public_function(name)
+        func, args, kwargs = told(name, args, kwargs)
         result = answer(func, found, args, kwargs)
         if result is NotImplemented and not name.place.delegates:  # operators have a second try
             raise refused(resolved(func), found)
@@ -264,6 +294,51 @@ def answering(function: Callable, op: Any) -> Callable:
 
     tried.__wrapped__ = function  # type: ignore[attr-defined]  # signatures are read from it
     return tried
+
+
+def asking_first(function: Called) -> Called:
+    """A function that looks for objects which answer for it, at little cost, before it begins."""
+
+    @functools.wraps(function)
+    def asking(*args, **kwargs):
+        values = (*args, *kwargs.values()) if kwargs else args
+        if speakers(values) and not interposing.is_pushed(ARGUMENTS):
+            interposing.push(ARGUMENTS)
+            return asking(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return cast(Called, asking)
+
+
+def answerable(function: Called, telling: Callable | None = None, kind: str = "asking") -> Called:
+    """A function that is no row, for which arguments may answer.
+
+    telling: (args, kwargs) of a call -> those that PyTorch tells of. kind: of its calls; only
+    arguments and modes are told of "asking".
+    """
+
+    asking = asking_first(function)
+    if telling is not None:
+        TELLING[asking] = telling
+    if kind == "op":
+        interposing.offer(asking, "aten::" + function.__name__)
+    else:
+        module = function.__module__.removeprefix("flambeau")
+        full = f"torch{module}.{function.__name__}"
+        interposing.offer(asking, full, kind, full)
+    return asking
+
+
+def by_name(function: Called) -> Called:
+    """`answerable` for a function that is told with all its arguments by name."""
+    signature = inspect.signature(function)
+
+    def telling(args, kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return (), dict(bound.arguments)
+
+    return answerable(function, telling)
 
 
 # -- subclasses of Tensor --------------------------------------------------------------------------

@@ -9,10 +9,12 @@ of calls are
     data      between tensors and lists, arrays and other memory
     method    methods of Tensor that do not compute, such as dim()
     property  what reads and writes attributes, such as shape
+    asking    functions out of ops of which only arguments and modes are told
 
 and those that others offer: node, leaf, module, optimizer, loader, function.
 """
 
+import inspect
 import sys
 import types
 from typing import Any
@@ -24,6 +26,7 @@ from flambeau.aten.names import CREATION, DATA, function_name, update_name
 from flambeau.aten.names import METHODS as METHOD_NAMES
 from flambeau.eager import creation, methods, random_tensors, updating, windows
 from flambeau.interposing import offer
+from flambeau.interposing.overriding import TELLING
 
 # not even __torch_function__ is asked about these
 IGNORED = frozenset(
@@ -31,6 +34,30 @@ IGNORED = frozenset(
     "_make_subclass _make_wrapper_subclass _resize_output as_subclass const_data_ptr __iter__ "
     "_is_view is_shared".split()
 )
+
+# nor about these: they make tensors of sizes or tell and change settings
+IGNORED_FUNCTIONS = {
+    "": frozenset(
+        "arange are_deterministic_algorithms_enabled as_strided as_tensor asarray bartlett_window "
+        "blackman_window broadcast_shapes can_cast compiled_with_cxx11_abi empty empty_permuted "
+        "empty_strided eye fill from_dlpack from_file from_numpy frombuffer full "
+        "get_default_device get_default_dtype get_deterministic_debug_mode "
+        "get_float32_matmul_precision get_num_interop_threads get_num_threads get_rng_state "
+        "hamming_window hann_window init_num_threads initial_seed is_anomaly_check_nan_enabled "
+        "is_anomaly_enabled is_deterministic_algorithms_warn_only_enabled is_grad_enabled "
+        "is_inference_mode_enabled is_storage is_tensor is_warn_always_enabled kaiser_window "
+        "linspace load logspace manual_seed normal ones promote_types rand rand_like randint "
+        "randint_like randn randn_like randperm range result_type save scalar_tensor seed "
+        "set_default_device set_default_dtype set_default_tensor_type set_deterministic_debug_mode "
+        "set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_num_threads "
+        "set_printoptions set_rng_state set_warn_always tensor to_dlpack tril_indices triu_indices "
+        "typename use_deterministic_algorithms vander vmap zeros".split()
+    ),
+    "nn.functional": frozenset(
+        "grouped_mm hardsigmoid hardswish upsample upsample_bilinear upsample_nearest".split()
+    ),
+    "fft": frozenset(("fftfreq", "rfftfreq")),
+}
 
 # functions of tensors that do not compute
 _QUESTIONS = (
@@ -66,8 +93,18 @@ def offer_all() -> None:
         offer(getattr(questions, name), "torch." + name, "method")
     for function in (autograd.backward, autograd.grad):
         offer(function, "torch.autograd." + function.__name__, "python")
+    TELLING[autograd.grad] = _gradients_told
     _offer_members()
     _offer_wrappers()
+
+
+def _gradients_told(args, kwargs):
+    """Outputs and inputs as tuples, the rest by name."""
+    bound = inspect.signature(autograd.grad).bind(*args, **kwargs)
+    bound.apply_defaults()
+    rest = dict(bound.arguments)
+    both = (rest.pop("outputs"), rest.pop("inputs"))
+    return tuple(tuple(v) if isinstance(v, (list, tuple)) else (v,) for v in both), rest
 
 
 def _offer_members():

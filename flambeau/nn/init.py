@@ -14,6 +14,7 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.eager.creation import empty_like
 from flambeau.eager.methods import function
 from flambeau.eager.random_tensors import randperm
+from flambeau.interposing.overriding import by_name
 from flambeau.ops.table import public
 
 _CONVOLUTIONS = (f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
@@ -34,21 +35,36 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 @no_grad()
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Numbers between a and b, all equally likely."""
+def _no_grad_uniform_(tensor: Any, a: float, b: float, generator: Any = None) -> Any:
     return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normally distributed numbers."""
+def _no_grad_normal_(tensor: Any, mean: float, std: float, generator: Any = None) -> Any:
     return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
+def _no_grad_fill_(tensor: Any, val: float) -> Any:
+    return tensor.fill_(val)
+
+
+@by_name
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Numbers between a and b, all equally likely."""
+    return _no_grad_uniform_(tensor, a, b, generator)
+
+
+@by_name
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normally distributed numbers."""
+    return _no_grad_normal_(tensor, mean, std, generator)
+
+
+@by_name
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The same number everywhere."""
-    return tensor.fill_(val)
+    return _no_grad_fill_(tensor, val)
 
 
 @no_grad()
@@ -172,12 +188,12 @@ def _xavier_std(tensor, gain):
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform numbers that keep the spread of activations and gradients alike (Glorot)."""
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
-    return uniform_(tensor, -bound, bound, generator)
+    return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Normal numbers that keep the spread of activations and gradients alike (Glorot)."""
-    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
+    return _no_grad_normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
 def _warn_empty():
@@ -188,6 +204,7 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
+@by_name
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,
@@ -200,7 +217,7 @@ def kaiming_uniform_(
         _warn_empty()
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound, generator)
+    return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(
@@ -214,7 +231,7 @@ def kaiming_normal_(
     if 0 in tensor.shape:
         _warn_empty()
         return tensor
-    return normal_(tensor, 0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    return _no_grad_normal_(tensor, 0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 @no_grad()
@@ -280,5 +297,4 @@ sparse = _old_name(sparse_)
 
 # -- names that libraries call ---------------------------------------------------------------------
 
-_no_grad_uniform_, _no_grad_normal_, _no_grad_fill_ = uniform_, normal_, constant_
 _no_grad_trunc_normal_, _no_grad_zero_ = trunc_normal_, zeros_

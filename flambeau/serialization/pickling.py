@@ -17,6 +17,7 @@ from flambeau._device import cpu, device
 from flambeau._memory_format import layout
 from flambeau._qscheme import qscheme
 from flambeau._tensor import Tensor
+from flambeau._tensor.pickling import attributes_of
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.serialization import rebuilding as r
 from flambeau.serialization.locations import has_packages, location_tag
@@ -132,7 +133,10 @@ def _reduce_tensor(t):
             return r.rebuild_parameter, parts
         if cls is parameters.Buffer:
             return r.rebuild_from_type, (*_of_type(t, Tensor), {**t.__dict__, "_is_buffer": True})
-    return r.rebuild_from_type, (*_of_type(t, cls), dict(t.__dict__))
+    attributes = attributes_of(t)
+    if isinstance(attributes, dict):
+        attributes = dict(attributes)
+    return r.rebuild_from_type, (*_of_type(t, cls), attributes)
 
 
 def _of_type(t, cls):

@@ -16,6 +16,7 @@ from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._memory_format import LAYOUTS, sparse_coo, strided
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.admission import admit
+from flambeau._tensor.pickling import give_attributes
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.storage import new_storage
 
@@ -212,12 +213,11 @@ def rebuild_from_type(function, cls, arguments, state):
 
 def set_state(out, state):
     """Attributes of a tensor; a pair holds those of its slots too."""
-    if isinstance(state, tuple) and len(state) == 2:
-        state = state[0]
-    if isinstance(state, dict):
-        if not all(isinstance(name, str) for name in state):
-            raise wrong("an attribute whose name is not a string")
-        out.__dict__.update(state)
+    own, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    parts = tuple(part if isinstance(part, dict) else {} for part in (own, slots))
+    if not all(isinstance(name, str) for part in parts for name in part):
+        raise wrong("an attribute whose name is not a string")
+    give_attributes(out, parts)
     return out
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from flambeau import Tensor
 from flambeau._sparse import creation, products, reductions
 from flambeau._sparse.tensors import is_sparse
+from flambeau.interposing.overriding import answerable
 
 __all__ = [
     "addmm",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@answerable
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None, *, out: Any = None) -> Tensor:
     """The product of a sparse matrix and another matrix.
 
@@ -36,6 +38,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None, *, out: Any = None
     return products.product(mat1, mat2)
 
 
+@answerable
 def addmm(
     mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0
 ) -> Tensor:
@@ -43,21 +46,25 @@ def addmm(
     return products.masked_addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
+@answerable
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """Sums along dimensions: sparse as long as a dimension by coordinates is left."""
     return reductions.sparse_sum(input, dim, dtype)
 
 
+@answerable
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Softmax of the elements that are there."""
     return reductions.softmax(input, dim, dtype)
 
 
+@answerable
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The logarithm of softmax of the elements that are there."""
     return reductions.log_softmax(input, dim, dtype)
 
 
+@answerable
 def sampled_addmm(
     input: Tensor,
     mat1: Tensor,
@@ -71,11 +78,13 @@ def sampled_addmm(
     return products.sampled_addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
+@answerable
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:
     """A sparse matrix with rows of numbers along its diagonals."""
     return reductions.spdiags(diagonals, offsets, shape, layout)
 
 
+@answerable
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
     """The solution x of input x = other for a sparse matrix."""
     return products.spsolve(input, other)

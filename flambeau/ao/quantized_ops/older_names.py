@@ -1,6 +1,7 @@
 """Ops of quantized tensors that `torch` itself has, from before there was `torch.ops.quantized`."""
 
 from flambeau.ao.quantized_ops import arithmetic, normalization
+from flambeau.interposing.overriding import answerable
 
 
 def _check(input, name):
@@ -11,6 +12,7 @@ def _check(input, name):
         )
 
 
+@answerable
 def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, output_zero_point):
     """Batch norm of a quantized tensor with fixed statistics.
 
@@ -32,12 +34,14 @@ def quantized_batch_norm(input, weight, bias, mean, var, eps, output_scale, outp
     return normalization.batch_norm(input, *facts)
 
 
+@answerable
 def quantized_max_pool1d(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
     """The largest numbers of windows of a quantized tensor."""
     _check(input, "quantized_max_pool1d")
     return arithmetic.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@answerable
 def quantized_max_pool2d(input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
     """The largest numbers of windows of a quantized tensor."""
     _check(input, "quantized_max_pool2d")

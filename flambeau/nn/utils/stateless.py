@@ -4,6 +4,7 @@ The tensors of the module are exchanged, the module is called, and its own come 
 happens. Public as `torch.func.functional_call`.
 """
 
+import sys
 import warnings
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +59,10 @@ def _owner(module, path):
 def _exchange(module, path, value):
     """Put a tensor in the place of another; gives the other."""
     owner, name = _owner(module, path)
+    if value is _MISSING:  # it came with the call
+        before = getattr(owner, name)
+        delattr(owner, name)
+        return before
     for fields in (owner._parameters, owner._buffers):
         if name in fields:
             before = fields[name]
@@ -68,10 +73,7 @@ def _exchange(module, path, value):
     before = getattr(owner, name, _MISSING)
     if before is not _MISSING and not isinstance(before, Tensor):
         raise TypeError(f"attribute `{name}`: {before} is not an instance of torch.Tensor")
-    if value is _MISSING:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, value)
+    setattr(owner, name, value)
     return before
 
 
@@ -99,7 +101,7 @@ def _check_names(module, tensors):
     unexpected = [name for name in tensors if name not in known]
     missing = [name for name in known if name not in tensors]
     problems = [
-        f"{kind} key(s): {', '.join(map(repr, names))}."
+        f"{kind} key(s): {', '.join(map(repr, sorted(names)))}."
         for kind, names in (("Unexpected", unexpected), ("Missing", missing))
         if names
     ]
@@ -115,6 +117,9 @@ def _functional_call(
 
     if isinstance(module, DataParallel):
         raise RuntimeError("The stateless API can't be used with nn.DataParallel module")
+    jit = sys.modules.get("flambeau.jit")  # without which there are no such modules
+    if jit is not None and isinstance(module, jit.ScriptModule):
+        raise RuntimeError("The stateless API can't be used with Jitted modules")
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _reparametrize_module(module, parameters_and_buffers, tie_weights, strict):
         return module(*args, **(kwargs or {}))
