@@ -322,6 +322,24 @@ def _check_castable(text, outs, results):
             )
 
 
+def wrote(function, out, args, kwargs):
+    """Is a call with out= done, because what it gives without it fits there as it is?
+
+    Then it costs a quick call and a copy. What is refused is left to those who say it in words of
+    calls with out=; they ask again.
+    """
+    if out._requires_grad and modes.grad:
+        return False
+    try:
+        result = function(*args, **kwargs)
+    except (TypeError, RuntimeError, ValueError, IndexError):
+        return False
+    if type(result) is not Tensor or result._layout is not out._layout or result._requires_grad:
+        return False
+    out.copy_(result)
+    return True
+
+
 def store_out(op, out, results):
     """Results into out=: one tensor or a tuple of them."""
     outs = out if isinstance(out, (tuple, list)) else (out,)

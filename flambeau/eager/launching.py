@@ -10,7 +10,7 @@ from flambeau._tensor import Tensor
 from flambeau.autograd import views
 from flambeau.autograd.grad_mode import modes
 from flambeau.autograd.node import Node, next_sequence
-from flambeau.eager.binding import bind, is_python, own_complaint, store_out, take_out
+from flambeau.eager.binding import bind, is_python, own_complaint, store_out, take_out, wrote
 from flambeau.eager.formula import recorder, wants_grad
 from flambeau.eager.fronts import kernel_unless_recorded, quick_function
 from flambeau.eager.overlaps import check_apart
@@ -76,8 +76,11 @@ def call_row(op, bound):
 def row_function(op):
     """The public function of a template or composite."""
     own_out = any(p.name == "out" for p in op.params)  # the body writes it
+    quick = "out" in op.variants and op.outputs == 1 and not own_out and not _minds_out(op)
 
     def general(*args, out=None, **kwargs):
+        if quick and type(out) is Tensor and wrote(function, out, args, kwargs):
+            return out
         if own_out and out is not None:
             kwargs, out = {**kwargs, "out": out}, None
         if out is not None:
@@ -102,6 +105,15 @@ def row_function(op):
         function.__name__ = function.__qualname__ = op.name
         function.__doc__, function.__module__ = op.doc, "flambeau"
     return function
+
+
+def _minds_out(op):
+    """Does a row look at out= before it computes, write there itself, or draw numbers?"""
+    return (
+        not {"before_out", "apart", "out_dtype", "unrecorded_out"}.isdisjoint(op.options)
+        or f"{op.template}_out" in LAUNCHERS
+        or any(p.name == "generator" for p in op.params)
+    )
 
 
 def _call_into(op, bound, out):
