@@ -334,6 +334,18 @@ def _check_undefined(func, inputs):
             raise GradcheckError(problem + "A gradient that is None stands for zeros.") from cause
 
 
+_BATCHED_FAILED = (
+    "\n\ngradcheck or gradgradcheck failed while testing batched gradient computation."
+)
+
+
+def _compare_batched(got, wanted, o, i):
+    if not flambeau.allclose(got, wanted):
+        raise GradcheckError(
+            f"For output {o} and input {i}:{_BATCHED_FAILED}\n\nGot:\n{got}\n\nExpected:\n{wanted}"
+        )
+
+
 def _check_batched(outputs, inputs):
     """Backward of a stack of vectors must be the stack of backwards."""
     xs = _with_grad(inputs)
@@ -349,16 +361,13 @@ def _check_batched(outputs, inputs):
         try:
             got = backward(flambeau.stack(vectors), is_grads_batched=True)
         except RuntimeError as error:
-            raise GradcheckError(f"While computing batched gradients, got: {error}") from error
+            raise GradcheckError(
+                f"While computing batched gradients, got: {error}{_BATCHED_FAILED}"
+            ) from error
         for i, (g, singles) in enumerate(zip(got, expected, strict=True)):
             if g is None and all(single is None for single in singles):
                 continue
-            wanted = flambeau.stack(singles)
-            if not flambeau.allclose(g, wanted):
-                raise GradcheckError(
-                    f"For output {o} and input {i}:\n\ngradcheck or gradgradcheck failed while "
-                    f"testing batched gradient computation.\n\nGot:\n{g}\n\nExpected:\n{wanted}"
-                )
+            _compare_batched(g, flambeau.stack(singles), o, i)
 
 
 # Entry points.
@@ -415,15 +424,30 @@ def _check(func, inputs, tol, fast_mode, check_undefined_grad, check_batched_gra
 # Forward mode.
 
 
-def _check_forward(func, inputs, tol):
+def _check_forward(func, inputs, tol, batched):
     """Tangents of results, for each element of each input, against differences."""
     inputs = _as_tuple(inputs)
     _check_inputs(inputs)
     for i, x in enumerate(inputs):
-        if isinstance(x, flambeau.Tensor) and x.requires_grad:
-            for index in itertools.product(*map(range, x.shape)):
-                for unit in (1, 1j) if x.is_complex() else (1,):
-                    _compare_tangents(func, inputs, i, index, unit, tol)
+        if not isinstance(x, flambeau.Tensor) or not x.requires_grad:
+            continue
+        for index in itertools.product(*map(range, x.shape)):
+            for unit in (1, 1j) if x.is_complex() else (1,):
+                _compare_tangents(func, inputs, i, index, unit, tol)
+        if batched:
+            _check_batched_tangents(func, inputs, i)
+
+
+def _tangents(func, inputs, i, direction):
+    """(value, tangent) of each result as the i-th input moves; the others stand still."""
+    given = [t.detach() if isinstance(t, flambeau.Tensor) else t for t in inputs]
+    with forward_ad.dual_level():
+        for k, t in enumerate(inputs):
+            if isinstance(t, flambeau.Tensor) and t.requires_grad:
+                tangent = direction if k == i else flambeau.zeros_like(given[k])
+                given[k] = forward_ad.make_dual(given[k], tangent)
+        outs = [o for o in _as_tuple(func(*given)) if o.is_floating_point() or o.is_complex()]
+        return [forward_ad.unpack_dual(o) for o in outs]
 
 
 def _compare_tangents(func, inputs, i, index, unit, tol):
@@ -431,23 +455,36 @@ def _compare_tangents(func, inputs, i, index, unit, tol):
     numerical = _along(lambda: func(*inputs), x, (index, unit), tol.eps)
     direction = flambeau.zeros_like(x.detach())
     direction[index] = unit
-    given = [
-        t.detach().requires_grad_(t.requires_grad) if isinstance(t, flambeau.Tensor) else t
-        for t in inputs
-    ]
-    with forward_ad.dual_level():
-        given[i] = forward_ad.make_dual(given[i], direction)
-        outs = [o for o in _as_tuple(func(*given)) if o.is_floating_point() or o.is_complex()]
-        moved = [forward_ad.unpack_dual(o) for o in outs]
+    moved = _tangents(func, inputs, i, direction)
     if len(moved) != len(numerical):
         return
+    nth = sum(isinstance(t, flambeau.Tensor) and t.requires_grad for t in inputs[:i])
     for o, ((value, tangent), wanted) in enumerate(zip(moved, numerical, strict=True)):
         found = flambeau.zeros_like(value.detach()) if tangent is None else tangent.detach()
         if not _close(found.reshape(-1), wanted.reshape(-1), tol.rtol, tol.atol):
             raise GradcheckError(
                 f"Jacobian computed with forward mode mismatch for output {o} with respect to "
-                f"input {i},\nnumerical:{wanted}\nanalytical:{found}\n"
+                f"input {nth},\nnumerical:{wanted}\nanalytical:{found}\n"
             )
+
+
+def _check_batched_tangents(func, inputs, i):
+    """Tangents of a stack of directions must be the stack of tangents."""
+
+    def tangents(direction):
+        moved = _tangents(func, inputs, i, direction)
+        return tuple(flambeau.zeros_like(v) if t is None else t for v, t in moved)
+
+    directions = [flambeau.randn_like(inputs[i].detach()) for _ in range(2)]
+    expected = zip(*map(tangents, directions), strict=True)
+    try:
+        got = flambeau.func.vmap(tangents)(flambeau.stack(directions))
+    except RuntimeError as error:
+        raise GradcheckError(
+            f"While computing batched gradients, got: {error}{_BATCHED_FAILED}"
+        ) from error
+    for o, (g, singles) in enumerate(zip(got, expected, strict=True)):
+        _compare_batched(g, flambeau.stack(singles), o, i)
 
 
 def gradcheck(
@@ -480,6 +517,7 @@ def gradcheck(
         check_undefined_grad: also check that gradients which never arrive count as zeros.
         check_grad_dtypes: also check that gradients have the dtype of their inputs.
         check_batched_grad: also check gradients of a stack of vectors.
+        check_batched_forward_grad: also check tangents of a stack of directions.
         fast_mode: compare random projections of the Jacobians; much cheaper for large inputs.
         masked: of sparse tensors only the elements that are there change.
 
@@ -511,10 +549,10 @@ def gradcheck(
 
         func, inputs = on_dense(func, several, bool(masked))
     try:
-        if check_forward_ad:
-            _check_forward(func, inputs, tol)
         if check_backward_ad:
             _check(func, inputs, tol, fast_mode, check_undefined_grad, check_batched_grad)
+        if check_forward_ad:
+            _check_forward(func, inputs, tol, check_batched_forward_grad)
         return True
     except GradcheckError:
         if raise_exception:
@@ -583,6 +621,9 @@ def gradgradcheck(
     def backward(*args):
         # Sliced from the front: with no vectors at all, args[-0:] would be everything.
         xs, vs = args[: len(inputs)], args[len(inputs) :]
+        for x, given in zip(xs, inputs):  # forward mode hands them over without
+            if isinstance(given, flambeau.Tensor) and given.requires_grad and not x.requires_grad:
+                x.requires_grad_()
         outputs = _with_grad(_as_tuple(func(*xs)))
         grads = flambeau.autograd.grad(
             outputs, _with_grad(xs), vs, create_graph=True, allow_unused=True

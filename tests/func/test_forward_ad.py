@@ -201,3 +201,37 @@ def test_what_is_drawn_does_not_move(draw):
         value, tangent = forward_ad.unpack_dual(draw(dual))
         assert value.isfinite().all() and tangent.tolist() == [0.0] * 3
         assert torch.empty(3).bernoulli_(dual).shape == (3,)
+
+
+def test_gradcheck_of_forward_mode(x):
+    leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+
+    def stretched(a, b):
+        if forward_ad._current_level >= 0:
+            assert not a.requires_grad and not b.requires_grad
+            value, tangent = forward_ad.unpack_dual(b)
+            b = forward_ad.make_dual(value, tangent * 1.1)
+        return a + b
+
+    with pytest.raises(RuntimeError, match="mismatch for output 0 with respect to input 1"):
+        gradcheck(stretched, (leaf, other), check_forward_ad=True)
+
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def vjp(ctx, g):
+            raise RuntimeError("backward")
+
+        @staticmethod
+        def jvp(ctx, t):
+            raise RuntimeError("forward")
+
+    with pytest.raises(RuntimeError, match="backward"):  # which is looked at first
+        gradcheck(Fails.apply, leaf, check_forward_ad=True)
+    options = {"check_forward_ad": True, "check_batched_forward_grad": True}
+    assert gradcheck(lambda a, b: (a * b, a.sin()), (leaf, other), **options)
+    with pytest.raises(RuntimeError, match="failed while testing batched gradient"):
+        gradcheck(lambda a: a + 0 * torch.rand(4), leaf, **options)
