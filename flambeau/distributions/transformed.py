@@ -177,6 +177,7 @@ class HalfCauchy(_Half):
     variance = passed_on("base_dist.variance")
 
     def log_prob(self, value: Tensor) -> Tensor:
+        self._check(value)
         value = flambeau.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return super().log_prob(value)
 

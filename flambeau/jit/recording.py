@@ -106,7 +106,20 @@ _CASTS = {
     "cfloat": _dtype.complex64,
     "cdouble": _dtype.complex128,
 }
-_REFLECTED = {"__rpow__": "pow", "__rmod__": "remainder", "__rmatmul__": "matmul"}
+_REFLECTED = {
+    "__rpow__": "pow",
+    "__rmod__": "remainder",
+    "__rmatmul__": "matmul",
+    "__rlshift__": "bitwise_left_shift",
+    "__rrshift__": "bitwise_right_shift",
+}
+_COMMUTING = {
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor",
+}
 # methods that give no tensors, or none that depends on values
 _QUESTIONS = frozenset(
     "dim ndimension stride storage_offset element_size is_contiguous is_complex is_floating_point "
@@ -505,6 +518,8 @@ def _readings(name, args, kwargs):
         yield key, args, kwargs
     elif key in _REFLECTED:
         yield _REFLECTED[key], args[::-1], kwargs
+    elif key in _COMMUTING:
+        yield _COMMUTING[key], args, kwargs
     elif overloads("aten::" + short) and (not key.startswith("__r") or short == "rsub"):
         yield short, args, _with_reduction(name, args, _without_out(kwargs))
     found = aten_call(name, args, kwargs)

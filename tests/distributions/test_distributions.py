@@ -316,3 +316,10 @@ def test_supports_of_classes_are_constraints():
     assert ours.Normal.support is constraints.real
     assert constraints.is_dependent(ours.Categorical.support)
     assert ours.Categorical.support.is_discrete
+
+
+def test_the_size_of_a_cauchy_number_wants_a_tensor():
+    half = ours.HalfCauchy(1.0)
+    with pytest.raises(ValueError, match="The value argument to log_prob must be a Tensor"):
+        half.log_prob(1)
+    assert ours.HalfCauchy(1.0, validate_args=False).log_prob(1).shape == ()

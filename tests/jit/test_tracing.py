@@ -41,6 +41,11 @@ def reflected(x):
     return 2 / y, 2 - y, 2**y, 7 % y, 7 // y, 3 * y, y < 2, y.long(), y.double(), y.bool(), y.T @ y
 
 
+def sizes_before_tensors(x):
+    n, y, z = x.size(0), x + 3, x.long() & 7
+    return n * y, n + y, n - y, n / y, n // y, n**y, n % y, n & z, n | z, n ^ z, n << z, n >> z
+
+
 def losses(x):
     target = torch.zeros(x.size(0), dtype=torch.long)
     return F.cross_entropy(x, target) + F.mse_loss(x, x * 2) + F.binary_cross_entropy_with_logits(
@@ -61,7 +66,7 @@ def nested(pair, more):
     return a + b, {"c": c * 2, "d": more["x"]}
 
 
-FUNCTIONS = [reflected, views, indices, shaped_zeros, ops, losses, in_place]
+FUNCTIONS = [reflected, sizes_before_tensors, views, indices, shaped_zeros, ops, losses, in_place]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
