@@ -8,10 +8,13 @@ from typing import Any
 
 from flambeau._device import is_there
 from flambeau._dtype import QUANTIZED, default_dtype
+from flambeau._tensor import Tensor
 from flambeau._typed_storage import NAMES, TypedStorage, UntypedStorage
 
 
 def _is_index(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return False  # also of one integer
     try:
         operator.index(value)
     except TypeError:

@@ -7,7 +7,7 @@ import sys
 from flambeau import _dtype
 from flambeau._device import cpu, resolve
 from flambeau._layout import Size, make_layout
-from flambeau._tensor import make_tensor
+from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.nested import from_data
 from flambeau.errors import LARGEST
 from flambeau.runtime.cpu import address_of, place_of
@@ -96,6 +96,15 @@ class _StorageBase:
 
     def __copy__(self):
         return self.clone()
+
+    def __reduce__(self):
+        """With its bytes; `torch.save` has a better way."""
+        block, data = self.untyped(), bytearray()
+        if block.device.runtime.computes and block.nbytes():
+            data = bytearray(block.nbytes())
+            block.device.runtime.read(address_of(data), block.data_ptr(), len(data))
+        dtype = self.dtype if isinstance(self, TypedStorage) else None
+        return _restored, (block.nbytes(), bytes(data), dtype, str(block.device))
 
     def __deepcopy__(self, memo):
         key = "storage", id(self._storage)  # as copies of tensors look it up
@@ -374,6 +383,13 @@ NAMES = {  # of the classes that are made for a dtype
 }
 
 
+def _restored(nbytes, data, dtype, device):
+    storage = UntypedStorage(nbytes, device=device)
+    if data:
+        storage.device.runtime.write(storage.data_ptr(), place_of(data), nbytes)
+    return storage if dtype is None else TypedStorage(wrap_storage=storage, dtype=dtype)
+
+
 def typed(storage, dtype, device=cpu):
     """A block as elements of a dtype."""
     untyped = UntypedStorage(storage, device=device)
@@ -421,7 +437,7 @@ class TypedStorage(_StorageBase):
         if len(args) > 1:
             raise RuntimeError(f"{_WAYS}\nToo many positional arguments")
         first = args[0] if args else 0
-        if hasattr(first, "__index__"):
+        if hasattr(first, "__index__") and not isinstance(first, Tensor):
             size = int(first) * self._dtype.itemsize
             self._untyped_storage = UntypedStorage(size, device=place)
         elif isinstance(first, (list, tuple)):

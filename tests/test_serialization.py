@@ -671,3 +671,160 @@ def test_a_flipped_bit_in_the_data_is_noticed():
 def test_counters_and_ordered_dictionaries_keep_their_types():
     back = loaded(saved([collections.Counter("ab"), collections.OrderedDict(a=1)]))
     assert [type(b) for b in back] == [collections.Counter, collections.OrderedDict]
+
+
+# what programs do around save and load
+
+
+def test_a_file_object_can_be_read_by_its_name_after_save(tmp_path):
+    for legacy in (False, True):
+        with open(tmp_path / "x.pt", "wb") as file:
+            flambeau.save(flambeau.arange(3), file, _use_new_zipfile_serialization=not legacy)
+            assert flambeau.load(tmp_path / "x.pt").tolist() == [0, 1, 2]
+
+
+_PYTHON_2 = (
+    b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x01(U\x10"
+    b"protocol_versionq\x02M\xe9\x03U\rlittle_endianq\x03\x88U\ntype_sizesq\x04}q\x05(U\x05shortq\x06K\x02U\x03intq"
+    b"\x07K\x04U\x04longq\x08K\x04uu.\x80\x02]q\x01(U\x02\xc5\xbcq\x02ctorch._utils\n"
+    b"_rebuild_tensor_v2\nq\x03((U\x07storageq\x04ctorch\nFloatStorage\nq\x05U\x0845640624q\x06U\x03"
+    b"cpuq\x07\x8a\x01\x01NtQK\x00K\x01\x85K\x01\x85\x89NtRq\x08K\x02e.\x80\x02]q\x01U\x0845640624q"
+    b"\x02a.\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80?"
+)
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("encoding, text", [("utf-8", "ż"), ("bytes", b"\xc5\xbc")])
+@pytest.mark.filterwarnings("ignore:pickle_load_args")
+def test_files_of_python_2(weights_only, encoding, text):
+    found = loaded(_PYTHON_2, weights_only=weights_only, encoding=encoding)
+    assert found[0] == text and found[1].tolist() == [1.0] and found[2] == 2
+
+
+def _with_views(*views):
+    """A file of the first years: FloatStorages that are parts of one of two elements."""
+    head = b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001))
+    facts = pickle.dumps({"protocol_version": 1001, "little_endian": True, "type_sizes": {}}, 2)
+    names = b"X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpu"
+    body = b"".join(
+        b"(" + names + b"K\x02X\x01\x00\x00\x00" + bytes([97 + i]) + struct.pack("<cB", b"K", start)
+        + struct.pack("<cB", b"K", count) + b"\x87tQ"
+        for i, (start, count) in enumerate(views)
+    )  # fmt: skip
+    keys, data = pickle.dumps(["0"], 2), struct.pack("<q2f", 2, 5.0, 7.0)
+    return head + facts + b"\x80\x02(" + body + b"t." + keys + data
+
+
+def test_views_of_storages_in_old_files():
+    first, second = loaded(_with_views((0, 1), (1, 1)))
+    assert list(first) == [5.0] and list(second) == [7.0]
+    assert first.data_ptr() + 4 == second.data_ptr()
+    with pytest.raises(pickle.UnpicklingError, match="ends after it"):
+        loaded(_with_views((1, 2)))
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_slice_of_a_storage_travels_alone(legacy):
+    whole = flambeau.arange(4.0)
+    part = whole.untyped_storage()[4:12]
+    over = flambeau.empty(0).set_(part)
+    for obj in (part, [whole, part]):
+        data = saved(obj, _use_new_zipfile_serialization=not legacy)
+        if legacy or obj is part:
+            back = loaded(data)
+            assert bytes(back if obj is part else back[1]) == struct.pack("2f", 1, 2)
+    back = loaded(saved([whole, over], _use_new_zipfile_serialization=not legacy))
+    assert back[0].tolist() == [0, 1, 2, 3] and back[1].tolist() == over.tolist()
+    again = pickle.loads(pickle.dumps(part))
+    assert bytes(again) == struct.pack("2f", 1, 2)
+    assert list(pickle.loads(pickle.dumps(whole.storage()))) == [0, 1, 2, 3]
+
+
+class WithSlots(flambeau.Tensor):
+    __slots__ = ("part",)
+
+
+class WithState(flambeau.Tensor):
+    def __getstate__(self):
+        return ("mine", self.__dict__)
+
+    def __setstate__(self, state):
+        word, self.__dict__ = state
+        assert word == "mine"
+        self.restored = True
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_slots_and_states_of_subclasses(weights_only):
+    import copy
+
+    t = flambeau.ones(2).as_subclass(WithSlots)
+    t.part, t.other = flambeau.arange(2), "x"
+    with flambeau.serialization.safe_globals([WithSlots, WithState]):
+        back = loaded(saved(t), weights_only=weights_only)
+        for found in (back, copy.copy(t), copy.deepcopy(t), pickle.loads(pickle.dumps(t))):
+            assert type(found) is WithSlots and found.other == "x"
+            assert found.part.tolist() == [0, 1]
+        t = flambeau.ones(2).as_subclass(WithState)
+        t.other = "x"
+        for found in (loaded(saved(t), weights_only=weights_only), pickle.loads(pickle.dumps(t))):
+            assert found.restored and found.other == "x" and found.tolist() == [1, 1]
+
+
+def test_dtypes_without_kernels_are_named_in_files():
+    data = saved([flambeau.uint4, flambeau.int4])
+    assert loaded(data) == [flambeau.uint4, flambeau.int4]
+    assert b"ctorch\nuint4\n" in data
+
+
+def test_what_is_blocked_stays_so_when_it_was_allowed():
+    data = saved(os.execv)
+    blocked = pytest.raises(pickle.UnpicklingError, match="module posix is blocked")
+    with flambeau.serialization.safe_globals([os.execv]), blocked:
+        loaded(data)
+
+
+def test_bytes_that_come_after_the_file(tmp_path):
+    path = tmp_path / "x.pt"
+    with flambeau.serialization.skip_data():
+        flambeau.save({"a": flambeau.ones(2)}, path)
+    with flambeau.serialization._open_zipfile_reader(str(path)) as reader:
+        place, size = reader.get_record_offset("data/0"), reader.get_record_size("data/0")
+    assert size == 8
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(struct.pack("2f", 3, 4))
+    assert flambeau.load(path)["a"].tolist() == [3, 4]
+
+
+def test_records_by_name(tmp_path):
+    s = flambeau.serialization
+    for target in (str(tmp_path / "x.zip"), io.BytesIO()):
+        with s._open_zipfile_writer(target) as writer:
+            writer.write_record("a", b"12345", 3)
+            writer.write_record("c/d", flambeau.ones(1).untyped_storage(), 4)
+            writer.write_record_metadata("later", 4)
+            with pytest.raises(RuntimeError, match="twice"):
+                writer.write_record("a", b"", 0)
+        if not isinstance(target, str):
+            target.seek(0)
+        with s._open_zipfile_reader(target) as reader:
+            assert reader.get_record("a") == b"123"
+            assert reader.get_record("c/d") == struct.pack("f", 1)
+            assert reader.get_record_size("later") == 4
+    with s._open_file_like(str(tmp_path / "x.zip"), "rb") as file:
+        assert s._is_zipfile(file)
+        assert s._is_zipfile(file)  # it stays where it is
+
+
+def test_forced_to_run_what_files_say(monkeypatch):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.warns(UserWarning, match="forcing weights_only=False"):
+        assert loaded(saved([1])) == [1]
+
+
+@pytest.mark.parametrize("values", [[], [1], 3])
+def test_storages_are_not_made_of_tensors(values):
+    for make_one in (flambeau.FloatStorage, flambeau.TypedStorage):
+        with pytest.raises(TypeError, match="received an invalid combination of arguments"):
+            make_one(flambeau.tensor(values))

@@ -34,6 +34,23 @@ def give_attributes(t, attributes):
         setattr(t, name, value)
 
 
+_USUAL_STATE = getattr(Tensor, "__getstate__", None)  # that of all objects, in newer Pythons
+
+
+def state_of(t):
+    """What pickles say of a tensor besides numbers; classes may say it by themselves."""
+    own = getattr(type(t), "__getstate__", None)
+    return attributes_of(t) if own is _USUAL_STATE else t.__getstate__()
+
+
+def give_state(t, state):
+    """The inverse."""
+    if type(t).__setstate__ is Tensor.__setstate__:
+        give_attributes(t, state)
+    else:
+        t.__setstate__(state)
+
+
 @method
 def __copy__(self):
     """Another tensor over the same memory, with the same attributes."""
@@ -86,7 +103,7 @@ def rebuild(
     out = admit(layout, storage, offset, cls or Tensor)
     notice_tensor(type(out))
     out._requires_grad = requires_grad
-    give_attributes(out, attributes)
+    give_state(out, attributes)
     if parts is not None:
         from flambeau.eager import quantized  # with the first quantized tensor
 
@@ -114,7 +131,7 @@ def __reduce_ex__(self, protocol):
         t._offset,
         data,
         self._requires_grad,
-        attributes_of(self),
+        state_of(self),
         str(self.device),
     )
     if self.is_quantized:

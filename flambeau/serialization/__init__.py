@@ -57,6 +57,10 @@ from flambeau.serialization.options import settings as _settings
 from flambeau.serialization.options import skip_data as skip_data
 from flambeau.serialization.pickling import dumps as _dumps
 from flambeau.serialization.reading import read_archive as _read_archive
+from flambeau.serialization.record_reader import open_zipfile_reader as _open_zipfile_reader  # noqa: F401
+from flambeau.serialization.record_writer import is_zipfile as _is_zipfile  # noqa: F401
+from flambeau.serialization.record_writer import open_file_like as _open_file_like  # noqa: F401
+from flambeau.serialization.record_writer import open_zipfile_writer as _open_zipfile_writer  # noqa: F401
 from flambeau.serialization.safe_names import add_safe_globals as add_safe_globals
 from flambeau.serialization.safe_names import clear_safe_globals as clear_safe_globals
 from flambeau.serialization.safe_names import get_safe_globals as get_safe_globals
@@ -133,23 +137,26 @@ def save(
     with _files.opened_for_writing(f) as file:
         archive = _ArchiveWriter(file, _root_name(f), _settings.compute_crc32)
         order = [] if _disable_byteorder_record else [("byteorder", _sys.byteorder.encode())]
-        archive.add_all(
-            [
-                ("data.pkl", memoryview(pickled)),
-                (".format_version", b"1"),
-                (".storage_alignment", b"64"),
-                *order,
-                *[(f"data/{key}", _bytes_of(s)) for key, s in enumerate(storages)],
-                ("version", b"3\n"),
-            ]
-        )
+        head = [
+            ("data.pkl", memoryview(pickled)),
+            (".format_version", b"1"),
+            (".storage_alignment", b"64"),
+            *order,
+        ]
+        version = ("version", b"3\n")
+        if _settings.skips_data:
+            archive.add_all(head)
+            for key, storage in enumerate(storages):
+                archive.add(f"data/{key}", bytes(storage.nbytes), checksum=0)  # they come later
+            archive.add_all([version])
+        else:
+            data = [(f"data/{key}", _bytes_of(s)) for key, s in enumerate(storages)]
+            archive.add_all([*head, *data, version])
         archive.close()
 
 
 def _bytes_of(storage):
-    if _settings.skips_data or not storage.nbytes:
-        return memoryview(bytes(storage.nbytes))
-    return _buffer_at(storage.pointer, storage.nbytes)
+    return _buffer_at(storage.pointer, storage.nbytes) if storage.nbytes else memoryview(b"")
 
 
 def _root_name(f):
@@ -157,6 +164,12 @@ def _root_name(f):
     if not _files.is_path(f):
         return "archive"
     return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+
+
+_NOT_ONLY_WEIGHTS = (
+    "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the`weights_only` "
+    "argument was not explicitly passed to `torch.load`, forcing weights_only=False."
+)
 
 
 def load(
@@ -185,6 +198,8 @@ def load(
         weights_only = True
     elif weights_only is None:
         weights_only = pickle_module is None and forced is None
+        if forced is not None:
+            _warnings.warn(_NOT_ONLY_WEIGHTS, UserWarning, stacklevel=2)
     if mmap and not _files.is_path(f):
         raise ValueError("f must be a file path in order to use the mmap argument")
     if weights_only and pickle_load_args:

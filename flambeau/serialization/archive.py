@@ -255,7 +255,7 @@ class ArchiveReader:
         self.file.seek(start)
         if read_into(self.file, target) != info.file_size:
             raise corrupt(f"reading file {name}: the file ends within it")
-        if self.with_checksums:
+        if info.CRC:  # zero where the bytes came later
             self.unchecked.append((name, info.CRC, self.checksums.begin(target)))
 
     def fill(self, wanted):
@@ -274,7 +274,7 @@ class ArchiveReader:
         except EOFError as error:
             raise corrupt(f"reading zip archive: {error}") from None
         for (name, _, _), checksum in zip(blocks, found):
-            if checksum != self._info(name).CRC and self.with_checksums:
+            if self._info(name).CRC not in (0, checksum):
                 raise corrupt(f"reading file {name}: checksum does not match")
 
     def check(self):

@@ -73,6 +73,9 @@ def opened_for_writing(f):
     """A file object whose content takes the place of a path when all went well."""
     if not is_path(f):
         yield f
+        flush = getattr(f, "flush", None)
+        if flush is not None:
+            flush()  # others may read the file by its name now
         return
     path = os.path.realpath(f) if os.path.islink(f) else os.fspath(f)  # a link stays a link
     old = _status(path)

@@ -4,6 +4,7 @@ The pickle of the object names its storages; a list of their keys follows, then 
 count and its elements. Tensors are therefore made over memory that is filled afterwards.
 """
 
+import os
 import pickle
 import struct
 import sys
@@ -11,12 +12,13 @@ import sys
 from flambeau._typed_storage import UntypedStorage, typed
 from flambeau.runtime.cpu import buffer_at
 from flambeau.serialization import files, locations
+from flambeau.serialization.options import settings
 from flambeau.serialization.pickling import dumps
 from flambeau.serialization.reading import parts_of
 from flambeau.serialization.rebuilding import MetaStorage, brief, wrong
 from flambeau.serialization.restricted import Machine
 from flambeau.serialization.unrestricted import unpickle
-from flambeau.storage import new_storage
+from flambeau.storage import borrowed_storage, new_storage, share
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -37,16 +39,16 @@ class _Storages:
         if _is_module(identity):
             return identity[1]  # a class with its source code, from the first years
         kind, key, location, numel = parts_of(identity)
-        if len(identity) > 5 and identity[5] is not None:
-            raise wrong("views of storages are not supported")
         itemsize = kind.dtype.itemsize if kind.dtype is not None else 1
         if key not in self.known:
             self.known[key] = self._make(location, numel * itemsize), itemsize
         storage, place = self.known[key][0]
-        if place == "meta":
-            return MetaStorage(storage.nbytes, kind.dtype)
         if storage.nbytes != numel * itemsize:
             raise wrong(f"storage {key!r:.40} has two sizes")
+        if len(identity) > 5 and identity[5] is not None:
+            storage = _part(storage, identity[5], numel, itemsize)
+        if place == "meta":
+            return MetaStorage(storage.nbytes, kind.dtype)
         return UntypedStorage(storage) if kind.dtype is None else typed(storage, kind.dtype)
 
     def _make(self, location, nbytes):
@@ -76,16 +78,30 @@ class _Storages:
             nbytes = struct.unpack("<q", count)[0] * itemsize
             if nbytes != storage.nbytes:
                 raise wrong(f"storage {key!r:.40} has two sizes")
-            if nbytes:
+            if settings.skips_data:
+                file.seek(nbytes, os.SEEK_CUR)
+            elif nbytes:
                 done = files.read_into(file, buffer_at(storage.pointer, nbytes))
                 if done < nbytes:
                     raise _ended(nbytes - done)
 
 
+def _part(storage, view, numel, itemsize):
+    """A part of a storage, as the first versions had: (its key, where it begins, its length)."""
+    known = isinstance(view, tuple) and len(view) == 3
+    if not known or not all(type(number) is int and number >= 0 for number in view[1:]):
+        raise wrong("an unknown view of a storage")
+    _, start, count = view
+    if start + count > numel:
+        raise wrong("a view of a storage ends after it")
+    share(storage)
+    return borrowed_storage(storage.pointer + start * itemsize, count * itemsize, storage)
+
+
 def _is_module(identity):
-    if not isinstance(identity, tuple) or len(identity) < 2 or not isinstance(identity[0], str):
+    if not isinstance(identity, tuple) or len(identity) < 2:
         return False
-    return identity[0] == "module"
+    return identity[0] in ("module", b"module")
 
 
 def _ended(missing):

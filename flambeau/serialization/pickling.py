@@ -17,7 +17,7 @@ from flambeau._device import cpu, device
 from flambeau._memory_format import layout
 from flambeau._qscheme import qscheme
 from flambeau._tensor import Tensor
-from flambeau._tensor.pickling import attributes_of
+from flambeau._tensor.pickling import state_of
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.serialization import rebuilding as r
 from flambeau.serialization.locations import has_packages, location_tag
@@ -51,6 +51,8 @@ class Storages:
     def numbered(self, storage, device=cpu):
         """(key, storage that owns the memory, on the host)."""
         root = root_of(storage)
+        if (root.pointer, root.nbytes) != (storage.pointer, storage.nbytes):
+            root = storage  # a slice travels alone
         if device is not cpu:
             root = self._on_host(root, device)
         key = self.keys.get(id(root))
@@ -133,10 +135,9 @@ def _reduce_tensor(t):
             return r.rebuild_parameter, parts
         if cls is parameters.Buffer:
             return r.rebuild_from_type, (*_of_type(t, Tensor), {**t.__dict__, "_is_buffer": True})
-    attributes = attributes_of(t)
-    if isinstance(attributes, dict):
-        attributes = dict(attributes)
-    return r.rebuild_from_type, (*_of_type(t, cls), attributes)
+    state = state_of(t)
+    state = dict(state) if isinstance(state, dict) else state
+    return r.rebuild_from_type, (*_of_type(t, cls), state)
 
 
 def _of_type(t, cls):

@@ -124,8 +124,10 @@ def _assumed_order():
 
 def parts_of(identity):
     """(kind, key, location, numel) of a storage, as a pickle gives them."""
-    known = isinstance(identity, tuple) and len(identity) > 4 and isinstance(identity[0], str)
-    if not known or identity[0] != "storage":
+    known = isinstance(identity, tuple) and len(identity) > 4
+    if known:  # texts of Python 2 are bytes with encoding="bytes"
+        identity = [part.decode() if isinstance(part, bytes) else part for part in identity]
+    if not known or not isinstance(identity[0], str) or identity[0] != "storage":
         raise wrong("an unknown persistent id")
     kind, key, location, numel = identity[1:5]
     if not isinstance(kind, StorageKind) or not isinstance(location, str):

@@ -16,7 +16,7 @@ from flambeau._layout import Size, dense_layout, make_layout
 from flambeau._memory_format import LAYOUTS, sparse_coo, strided
 from flambeau._tensor import Tensor, make_tensor
 from flambeau._tensor.admission import admit
-from flambeau._tensor.pickling import give_attributes
+from flambeau._tensor.pickling import give_attributes, give_state
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.storage import new_storage
 
@@ -208,6 +208,9 @@ def rebuild_from_type(function, cls, arguments, state):
         requires_grad = out._requires_grad
         out = make_tensor(out._layout, out._storage, out._offset, cls)
         out._requires_grad = requires_grad
+    if type(out).__setstate__ is not Tensor.__setstate__:
+        give_state(out, state)
+        return out
     return set_state(out, state)
 
 
@@ -303,7 +306,7 @@ ALLOWED = {
 }
 ALLOWED.update({f"torch.{d.name}": d for d in _dtype.ALL})
 ALLOWED.update({f"torch.{d.name}": d for d in _dtype.FLOAT8.values()})
-ALLOWED.update({f"torch.{d.name}": d for d in _dtype.QUANTIZED})
+ALLOWED.update({f"torch.{d.name}": d for d in (*_dtype.QUANTIZED, *_dtype.SMALL_INTEGERS.values())})
 ALLOWED.update({f"torch.{name}": scheme for name, scheme in _qscheme.ALL.items()})
 ALLOWED.update({f"torch.{kind.name}": kind for kind in KINDS.values()})
 ALLOWED.update({f"torch.cuda.{kind.name}": kind for kind in KINDS.values()})

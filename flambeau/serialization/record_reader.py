@@ -1,5 +1,7 @@
 """PyTorchFileReader: the named records inside a file that `save` wrote, one at a time."""
 
+import copy
+import struct
 import zipfile
 from typing import IO, Any
 
@@ -26,12 +28,39 @@ class PyTorchFileReader:
 
     def get_record(self, name: str) -> bytes:
         """The bytes of a record."""
+        info = self._info(name)
+        if not info.CRC:  # zero where the bytes came later
+            info = copy.copy(info)
+            del info.CRC
+        return self._archive.read(info)
+
+    def _info(self, name: str) -> zipfile.ZipInfo:
         if not self.has_record(name):
             raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found")
-        return self._archive.read(self._records[self._folder + name])
+        return self._records[self._folder + name]
+
+    def get_record_size(self, name: str) -> int:
+        """How many bytes a record has."""
+        return self._info(name).file_size
+
+    def get_record_offset(self, name: str) -> int:
+        """Where the bytes of a record begin in the file."""
+        start = self._info(name).header_offset
+        file = self._archive.fp
+        assert file is not None
+        here = file.tell()
+        file.seek(start + 26)
+        lengths = struct.unpack("<HH", file.read(4))
+        file.seek(here)
+        return start + 30 + sum(lengths)
 
     def __enter__(self) -> "PyTorchFileReader":
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._archive.close()
+
+
+def open_zipfile_reader(name_or_buffer: str | IO[bytes]) -> PyTorchFileReader:
+    """A reader of records, for a `with` block."""
+    return PyTorchFileReader(name_or_buffer)

@@ -142,8 +142,10 @@ class Machine:
         if not isinstance(module, str) or not isinstance(name, str):
             raise broken("a global without a name")
         full = f"{OLD_NAMES.get(module, module)}.{name}"
+        if full.partition(".")[0] in BLOCKED:
+            raise refusal(full)  # whoever allowed it
         found = self.safe.get(full)
-        if found is None and module not in BLOCKED:
+        if found is None:
             found = allowed(full)
         if found is None:
             raise refusal(full)

@@ -76,7 +76,8 @@ def refusal(name):
     head = "Weights only load failed. "
     if module.partition(".")[0] in BLOCKED:
         return UnpicklingError(
-            f"{head}Trying to load unsupported GLOBAL {name} whose module {module} is blocked.\n"
+            f"{head}WeightsUnpickler error: Trying to load unsupported GLOBAL {name} whose module "
+            f"{module} is blocked.\n"
             "Files of weights never ask for it; the file may be hostile."
         )
     if _NOT_HERE.fullmatch(name):
