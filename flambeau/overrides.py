@@ -55,6 +55,7 @@ class _Entered(interposing.Handler):
 
     kinds = KINDS
     level = interposing.FUNCTION_MODES
+    sees = "all"  # it is off while it answers, not while arguments do
     forks = True
 
     def __init__(self, mode: "TorchFunctionMode") -> None:
@@ -68,14 +69,15 @@ class _Entered(interposing.Handler):
                 "Defining your mode's `__torch_function__` as a classmethod is not supported, "
                 "please make it a plain method"
             )
-        found = speakers([*args, *kwargs.values()])
+        found = _heard([*args, *kwargs.values()])
         func, args, kwargs = told(name, args, kwargs)
-        return _told(self.mode, func, found, args, kwargs)
+        return _told(self, func, found, args, kwargs)
 
 
-def _told(mode, func, found, args, kwargs):
-    """What a mode answers, or the arguments if it does not."""
-    result = mode.__torch_function__(func, tuple(map(type, found)), args, kwargs)
+def _told(entered, func, found, args, kwargs):
+    """What a mode answers, or the arguments if it does not; the mode hears what these call."""
+    with interposing.switched_off(entered):
+        result = entered.mode.__torch_function__(func, tuple(map(type, found)), args, kwargs)
     if result is NotImplemented:
         result = answer(func, found, args, kwargs)
     if result is NotImplemented:
@@ -209,8 +211,7 @@ def handle_torch_function(
     """Let a mode or the arguments answer for a function: subclasses first, then left to right."""
     found, modes = _heard(relevant_args), _modes()
     if modes:
-        with interposing.switched_off(modes[-1]):
-            return _told(modes[-1].mode, public_api, found, args, kwargs)
+        return _told(modes[-1], public_api, found, args, kwargs)
     result = answer(public_api, found, args, kwargs)
     if result is NotImplemented:
         name = f"{public_api.__module__}.{public_api.__name__}"

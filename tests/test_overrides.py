@@ -3,6 +3,7 @@
 import copy
 import inspect
 import io
+import operator
 import pickle
 import subprocess
 import sys
@@ -482,3 +483,34 @@ def test_nobody_is_asked_about_makers_and_settings():
     assert flambeau.view_copy in listed and not ignored.intersection(listed)
     with pytest.raises(TypeError, match="expected a sequence"):
         flambeau.overrides.has_torch_function(object())
+
+
+def test_a_mode_that_does_not_know_hears_what_arguments_call():
+    class Choosy(flambeau.overrides.TorchFunctionMode):
+        told: list = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.told.append([kind.__name__ for kind in types])
+            return NotImplemented if types else func(*args, **(kwargs or {}))
+
+    with Choosy():
+        result = flambeau.neg(flambeau.ones(2).as_subclass(Slotted))
+    assert type(result) is Slotted
+    assert ["Slotted"] in Choosy.told and Choosy.told[-1] == []
+
+
+def test_modes_are_told_of_sparse_tensors_that_are_made():
+    class Loud(flambeau.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func.__name__, sorted(kwargs or {})
+
+    with Loud():
+        found = flambeau.sparse_coo_tensor([[0]], [1.0], (1, 1), check_invariants=False)
+        assert found == ("sparse_coo_tensor", ["check_invariants"])
+        assert flambeau.sparse_csr_tensor([0, 1], [0], [1.0])[0] == "sparse_csr_tensor"
+
+
+@pytest.mark.parametrize("name", ["view_copy", "dequantize", "nn.init.uniform_", "sparse.mm"])
+def test_functions_that_ask_are_found_by_pickles(name):
+    function = operator.attrgetter(name)(flambeau)
+    assert pickle.loads(pickle.dumps(function)) is function

@@ -7,6 +7,7 @@ from flambeau._sparse.conversion import emptied
 from flambeau._sparse.tensors import BLOCKED, BY_ROWS, COMPRESSED, compressed, coo, flat_places
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
+from flambeau.interposing.overriding import answerable
 from flambeau.ops.table import public
 
 _checking = [False]  # are invariants checked unless a call says otherwise?
@@ -44,6 +45,7 @@ def _is_size(value):
     return isinstance(value, (tuple, list)) and all(isinstance(s, int) for s in value)
 
 
+@answerable
 def sparse_coo_tensor(
     indices=None,
     values=None,
@@ -156,6 +158,7 @@ def check_coo(indices, values, shape, is_coalesced=None):
 _WORDS = {True: ("crow", "col", "nrows", "ncols"), False: ("ccol", "row", "ncols", "nrows")}
 
 
+@answerable
 def sparse_compressed_tensor(
     compressed_indices,
     plain_indices,
@@ -296,7 +299,7 @@ def _by_names(make, first, second):
 
     named.__name__ = named.__qualname__ = make.__name__
     named.__doc__ = make.__doc__
-    return named
+    return answerable(named)
 
 
 sparse_csr_tensor = _by_names(

@@ -96,6 +96,7 @@ def _view_copy(name):
         return out.copy_(found)
 
     copied.__name__ = copied.__qualname__ = name
+    copied.__module__ = "flambeau"  # where pickles find it
     return asking_first(copied)
 
 

@@ -50,8 +50,10 @@ IGNORED_FUNCTIONS = {
         "randint_like randn randn_like randperm range result_type save scalar_tensor seed "
         "set_default_device set_default_dtype set_default_tensor_type set_deterministic_debug_mode "
         "set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_num_threads "
-        "set_printoptions set_rng_state set_warn_always tensor to_dlpack tril_indices triu_indices "
-        "typename use_deterministic_algorithms vander vmap zeros".split()
+        "set_printoptions set_rng_state set_warn_always sparse_bsc_tensor sparse_bsr_tensor "
+        "sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor tensor "
+        "to_dlpack tril_indices triu_indices typename "
+        "use_deterministic_algorithms vander vmap zeros".split()
     ),
     "nn.functional": frozenset(
         "grouped_mm hardsigmoid hardswish upsample upsample_bilinear upsample_nearest".split()
