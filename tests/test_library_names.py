@@ -635,6 +635,17 @@ def test_wrapped_tensors_are_known_as_such():
         _functorch.get_unwrapped(x)
 
 
+def test_patterns_of_functorch():
+    from flambeau._functorch.older.einops import _parsing, rearrange
+
+    assert rearrange(flambeau.zeros(2, 3), "a b -> b a").shape == (3, 2)
+    left, right = _parsing.parse_pattern("a (b 1 4) ... 1 -> (a ...)", {})
+    (alone,) = (i for i in left.identifiers if isinstance(i, _parsing.AnonymousAxis))
+    assert left.composition == [["a"], ["b", alone], _parsing._ellipsis, []] and alone.value == 4
+    assert left.has_non_unitary_anonymous_axes and not left.has_ellipsis_parenthesized
+    assert right.composition == [["a", _parsing._ellipsis]] and right.has_ellipsis_parenthesized
+
+
 def test_modules_as_functions_of_their_parameters():
     from flambeau._functorch import older as functorch
 
@@ -647,6 +658,10 @@ def test_modules_as_functions_of_their_parameters():
     assert function(zeros, buffers, x).abs().sum() == 0 and len(buffers) == 3
     with pytest.raises(RuntimeError, match="has buffers"):
         functorch.make_functional(net)
+    with pytest.raises(RuntimeError, match="same training/eval mode"):
+        functorch.combine_state_for_ensemble([net, nn.Sequential()])
+    with pytest.raises(RuntimeError, match="of the same class"):
+        functorch.combine_state_for_ensemble([nn.Linear(2, 2), nn.Conv2d(3, 3, 3)])
     tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     tied[1].weight = tied[0].weight
     function, params = functorch.make_functional(tied)

@@ -5,7 +5,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.func.modules import functional_call
+from flambeau.func.modules import check_alike, functional_call
 from flambeau.nn.modules.module import Module
 
 __all__: list[str] = []
@@ -90,8 +90,7 @@ def make_functional_with_buffers(model: Module, disable_autograd_tracking: bool 
 
 def combine_state_for_ensemble(models: list[Module]) -> Any:
     """One function for models of the same kind, their parameters and buffers stacked."""
-    if not models:
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
+    check_alike(models, "combine_state_for_ensemble")
     parts = [make_functional_with_buffers(model) for model in models]
 
     def stacked(place: int) -> tuple[Tensor, ...]:

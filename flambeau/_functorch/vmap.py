@@ -12,6 +12,7 @@ from typing import Any
 from flambeau._C._functorch import _add_batch_dim, _remove_batch_dim
 from flambeau._tensor import Tensor
 from flambeau.ops.table import public
+from flambeau.random import get_rng_state, set_rng_state
 from flambeau.transforms import rules as rules
 from flambeau.transforms.batching import BatchLevel
 from flambeau.transforms.levels import depth, running
@@ -78,9 +79,22 @@ def vmap(
 
         if chunk_size is None or chunk_size >= size:
             return mapped(size, leaves)
+        if randomness == "same":
+            mapped = _same_draws(mapped)
         return _in_chunks(mapped, func, size, chunk_size, dims, leaves, out_dims)
 
     return wrapped
+
+
+def _same_draws(mapped):
+    """Chunks that all draw the same numbers."""
+    state = get_rng_state()
+
+    def again(count, part):
+        set_rng_state(state)
+        return mapped(count, part)
+
+    return again
 
 
 def _in_chunks(mapped, func, size, step, dims, leaves, out_dims):

@@ -159,18 +159,20 @@ def settled(t: Any, graph: bool) -> Any:
 
 def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
     """Which arguments, counted from the front."""
-    many = argnums if isinstance(argnums, tuple) else (argnums,)
-    if not all(isinstance(k, int) for k in many):
+    if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    if isinstance(argnums, tuple):
-        if not many:
-            raise RuntimeError("argnums must be non-empty")
-        if len(set(many)) < len(many):
-            raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    many = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not many:
+        raise RuntimeError("argnums must be non-empty")
     for k in many:
+        if not isinstance(k, int):
+            raise RuntimeError(f"argnum must be int, got: {type(k)}")
         if not -count <= k < count:
             raise RuntimeError(f"Got argnum={k}, but only {count} positional inputs")
-    return tuple(k % count for k in many)
+    places = tuple(k % count for k in many)
+    if len(set(places)) < len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {places}")
+    return places
 
 
 def replaced(args: tuple, places: tuple[int, ...], new: list) -> list:
@@ -336,9 +338,18 @@ def taped(func: Callable, primals: tuple, has_aux: bool, title: str) -> Any:
     with _Taping():
         result, aux = split_aux(func(*tree_unflatten(inputs, tree)), has_aux, title)
     outs, out_tree = tree_flatten(result)
-    check_tensors(outs, f"{title}: expected f(*primals) to return only tensors")
+    check_results(outs, title)
     graph = outside and reaches_others(outs, inputs)
     return outs, out_tree, _Pull(outs, inputs, tree, graph), _aux(aux, graph) if has_aux else None
+
+
+def check_results(outs: list, title: str) -> None:
+    """A function that is differentiated gives tensors, and not none at all."""
+    if not outs or (len(outs) == 1 and outs[0] is None):
+        raise RuntimeError(
+            f"{title}: Expected f to be a function that has non-empty output (got output = {outs})"
+        )
+    check_tensors(outs, f"{title}: expected f(*primals) to return only tensors")
 
 
 def check_tensors(outs: list, complaint: str) -> None:
@@ -382,10 +393,13 @@ def jvp(
         inside = [level.dual(p, checked_tangent(p, t)) for p, t in zip(flat, moving)]
         result, aux = split_aux(func(*tree_unflatten(inside, tree)), has_aux, title)
     outs, out_tree = tree_flatten(result)
-    check_tensors(outs, f"{title}: expected f(*primals) to return only tensors")
-    values, moved = zip(*[_parts(level, o, strict, title) for o in outs]) if outs else ((), ())
+    check_results(outs, title)
+    values, moved = zip(*[_parts(level, o, strict, title) for o in outs])
     found = tree_unflatten(values, out_tree), tree_unflatten(moved, out_tree)
-    return (*found, tree_map(level.plain, aux)) if has_aux else found
+    if not has_aux:
+        return found
+    check_tensors(tree_flatten(aux)[0], "Expected tensors")
+    return (*found, tree_map(level.plain, aux))
 
 
 def _check_all(values, start):

@@ -41,6 +41,14 @@ def _split(value, targets, dim):
     ]
 
 
+def _check_real(tensors, start):
+    for k, x in enumerate(tensors):
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise RuntimeError(
+                f"{start} to be real but received complex tensor at flattened input idx: {k}"
+            )
+
+
 def jacrev(
     func: Callable,
     argnums: Any = 0,
@@ -71,7 +79,9 @@ def jacrev(
             return func(*replaced(args, places, list(chosen)), **kwargs)
 
         primals = tuple(args[k] for k in places)
+        _check_real(tree_flatten(primals)[0], "jacrev: Expected all inputs")
         outs, tree, pull, aux = taped(partial, primals, has_aux, "vjp(f, *primals)")
+        _check_real(outs, "jacrev: Expected all outputs")
         rows = sum(o.numel() for o in outs)
         step = chunk_size or max(rows, 1)
         pieces = []
@@ -124,6 +134,7 @@ def jacfwd(
         for x in leaves:
             if not isinstance(x, Tensor):
                 raise RuntimeError(f"jacfwd: Expected all inputs to be tensors, got {type(x)}")
+        _check_real(leaves, "jacfwd: Expected all inputs")
         tree: list = []
         extra: list = []
 
@@ -135,6 +146,7 @@ def jacfwd(
             extra[:] = aux
             outs, tree[:] = _flat(moved)
             check_tensors(outs, "jacfwd(f)(*args): expected f to return only tensors")
+            _check_real(outs, "jacfwd: Expected all outputs")
             return tuple(outs)
 
         seeds = basis(leaves, 0, sum(x.numel() for x in leaves))

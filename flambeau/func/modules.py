@@ -54,18 +54,21 @@ def _merged(dicts):
 
 def stack_module_state(models) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and buffers of models of one kind, each stacked along a new first dimension."""
-    if len(models) == 0:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({bool(m.training) for m in models}) > 1:
-        raise RuntimeError(
-            "stack_module_state: Expected all models to have the same training/eval mode."
-        )
-    if any(type(m) is not type(models[0]) for m in models):
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    check_alike(models, "stack_module_state")
     return (
         _stacked([dict(m.named_parameters()) for m in models]),
         _stacked([dict(m.named_buffers()) for m in models]),
     )
+
+
+def check_alike(models, name: str) -> None:
+    """Models that are stacked are of one class and in one mode."""
+    if len(models) == 0:
+        raise RuntimeError(f"{name}: Expected at least one model, got 0.")
+    if len({bool(m.training) for m in models}) > 1:
+        raise RuntimeError(f"{name}: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError(f"{name}: Expected all models to be of the same class.")
 
 
 def _stacked(states):

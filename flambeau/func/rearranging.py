@@ -4,24 +4,8 @@ import math
 from typing import Any
 
 from flambeau._tensor import Tensor
+from flambeau.func.patterns import _ellipsis, parse_pattern, validate_rearrange_expressions
 from flambeau.ops.table import public
-
-
-def _parsed(side: str) -> list[list[str]]:
-    """Groups of names: those in brackets belong together."""
-    groups: list[list[str]] = []
-    inside = False
-    for word in side.replace("(", " ( ").replace(")", " ) ").replace("...", " … ").split():
-        if word == "(":
-            groups.append([])
-            inside = True
-        elif word == ")":
-            inside = False
-        elif inside:
-            groups[-1].append(word)
-        else:
-            groups.append([] if word == "1" else [word])
-    return groups
 
 
 def rearrange(
@@ -35,44 +19,36 @@ def rearrange(
         torch.Size([6, 4])
     """
     whole: Any = tensor if isinstance(tensor, Tensor) else public("stack")(list(tensor))
-    left_text, arrow, right_text = pattern.partition("->")
-    if not arrow:
-        raise ValueError(f"rearrange: pattern '{pattern}' has no '->'")
-    left, right = _parsed(left_text), _parsed(right_text)
-    left, right = _dotted(left, right, whole.ndim)
-    if len(left) != whole.ndim:
+    left_side, right_side = parse_pattern(pattern, axes_lengths)
+    validate_rearrange_expressions(left_side, right_side, axes_lengths)
+    count = len(left_side.composition) - left_side.has_ellipsis
+    if whole.ndim < count if left_side.has_ellipsis else whole.ndim != count:
+        relation = "less than or equal" if left_side.has_ellipsis else "equal"
         raise ValueError(
-            f"rearrange: pattern '{pattern}' has {len(left)} dimensions on its left side, the "
-            f"tensor has {whole.ndim}"
+            f"Number of dimensions in pattern ({count}) must be {relation} to the number of "
+            f"dimensions in the tensor ({whole.ndim})"
         )
+    dots = [f"{_ellipsis}{k}" for k in range(whole.ndim - count)]
+    left, right = _spread(left_side.composition, dots), _spread(right_side.composition, dots)
     sizes: dict[str, int] = {}
     for group, size in zip(left, whole.shape):
         _measure(group, size, axes_lengths, sizes)
     names = [n for group in left for n in group]
     order = [n for group in right for n in group]
-    if sorted(names) != sorted(order) or len(set(names)) < len(names):
-        raise ValueError(f"rearrange: both sides of '{pattern}' must have the same names, once")
     found = whole.reshape([sizes[n] for n in names]) if names else whole.reshape(())
     found = found.permute([names.index(n) for n in order]) if order else found
     return found.reshape([math.prod(sizes[n] for n in group) for group in right])
 
 
-def _dotted(left, right, ndim):
-    """Names for what three dots stand for."""
-    if ["…"] not in left:
-        return left, right
-    names = [f"…{k}" for k in range(ndim - len(left) + 1)]
-
-    def spread(groups):
-        found = []
-        for group in groups:
-            if group == ["…"]:
-                found += [[n] for n in names]
-            else:
-                found.append([m for n in group for m in (names if n == "…" else [n])])
-        return found
-
-    return spread(left), spread(right)
+def _spread(composition: Any, dots: list[str]) -> list[list[str]]:
+    """Groups of names, with names for what three dots stand for."""
+    found: list[list[str]] = []
+    for group in composition:
+        if group == _ellipsis:
+            found += [[n] for n in dots]
+        else:
+            found.append([m for n in group for m in (dots if n == _ellipsis else [n])])
+    return found
 
 
 def _measure(group, size, given, sizes):

@@ -14,9 +14,21 @@ def _operand(level, t, rank):
     return padded(t._value, rank) if level.is_batched(t) else level.plain(t)
 
 
+def _check_ranks(name, left, right, wanted):
+    """Samples of products have fixed numbers of dimensions; matmul would take others."""
+    found = rank_of(left), rank_of(right)
+    if found != wanted:
+        raise RuntimeError(
+            f"Shape mismatch: Got incorrect dims for {name}(a, b). a has dim {found[0]}and b has "
+            f"dim {found[1]}but expected them to have dim {wanted[0]} and dim {wanted[1]}"
+        )
+
+
 @batches("mm", "bmm", "_batched_product")
 def _matrices(level, op, bound):
     left, right = list(bound.values())[:2]
+    if op.name != "_batched_product":
+        _check_ranks(op.name, left, right, (2, 2) if op.name == "mm" else (3, 3))
     rank = max(rank_of(left), rank_of(right))
     return _product(_operand(level, left, rank), _operand(level, right, rank))
 
@@ -24,12 +36,15 @@ def _matrices(level, op, bound):
 @batches("mv")
 def _mv(level, op, bound):
     matrix, vector = bound["input"], bound["vec"]
+    _check_ranks("mv", matrix, vector, (2, 1))
     column = (vector._value if level.is_batched(vector) else level.plain(vector)).unsqueeze(-1)
     return _product(_operand(level, matrix, 2), column).squeeze(-1)
 
 
 @batches("dot")
 def _dot(level, op, bound):
+    if rank_of(bound["input"]) != 1 or rank_of(bound["tensor"]) != 1:
+        raise RuntimeError("Got wrong shapes for dot")
     left, right = level.front(bound["input"]), level.front(bound["tensor"])
     return _product(left.unsqueeze(1), right.unsqueeze(2)).reshape(level.size)
 
@@ -120,7 +135,9 @@ def _images_apart(level, value: Tensor) -> Tensor:
 def _convolution(level, op, bound):
     input, weight, bias = bound["input"], bound["weight"], bound["bias"]
     if level.is_batched(bias):
-        out = _convolution(level, op, {**bound, "bias": None})
+        new = {**bound, "bias": None}
+        alone = not (level.is_batched(input) or level.is_batched(weight))
+        out = changed(op, level, new).unsqueeze(0) if alone else _convolution(level, op, new)
         values = bias._value
         return out + values.reshape(level.size, 1, values.shape[1], *[1] * (out.ndim - 3))
     if not level.is_batched(weight):

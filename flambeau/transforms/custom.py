@@ -39,6 +39,12 @@ def _apply(level, place, args, kwargs):
     if not isinstance(level, (BatchLevel, DualLevel)):  # sees the calls that forward makes
         return place.copy(*args, **kwargs)
     if isinstance(level, BatchLevel):
+        named = {n: level.plain(v) for n, v in kwargs.items() if isinstance(v, Tensor)}
+        if named:
+            raise NotImplementedError(
+                "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass "
+                f"kwarg-only Tensors to autograd.Function. Got: {named}"
+            )
         known = _batched(level, cls)
     elif _is_alone(level, given):
         return _moving(level, cls, given, kwargs)
@@ -101,11 +107,28 @@ def _batched(level, cls):
 def _by_rule(level, cls, args):
     dims = tuple(0 if level.is_batched(a) else None for a in args)
     info = VmapInfo(level.size, level.randomness)
-    outs, out_dims = cls.vmap(info, dims, *mapped(level.plain, list(args)))
-    if isinstance(outs, (tuple, list)):
-        places = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(outs)
-        return tuple(_placed(level, o, d) for o, d in zip(outs, places))
-    return _placed(level, outs, out_dims)
+    found = cls.vmap(info, dims, *mapped(level.plain, list(args)))
+    if not isinstance(found, tuple) or len(found) != 2:
+        got = f"{len(found)} returns" if isinstance(found, tuple) else f"a {type(found)}"
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with "
+            f"pytree structure compatible with the output. Got {got} instead"
+        )
+    outs, out_dims = found
+    several = isinstance(outs, (tuple, list))
+    if not isinstance(out_dims, (tuple, list)):
+        places = [out_dims] * (len(outs) if several else 1)
+    elif type(out_dims) is type(outs) and len(out_dims) == len(outs):
+        places = list(out_dims)
+    else:
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) "
+            f"tuple. Expected out_dims={out_dims} to be compatible with the structure of `output`. "
+            + _MORE
+        )
+    if not several:
+        return _placed(level, outs, places[0])
+    return tuple(_placed(level, o, d) for o, d in zip(outs, places))
 
 
 def _placed(level, out, dim):

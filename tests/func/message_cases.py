@@ -29,6 +29,41 @@ class Both(Apart):
     @staticmethod
     def vmap(info, in_dims, x):
         return x * 2, 0
+class One(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x * 2
+class Many(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x * 2, x, 0
+class Unlike(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x * 2, (0,)
+class Named(Apart):
+    @staticmethod
+    def forward(x, *, y):
+        return x * 2
+    @staticmethod
+    def vmap(info, in_dims, x, *, y):
+        return x * 2, 0
+class One(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x * 2
+class Many(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x * 2, x, 0
+class Unlike(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return x * 2, (0,)
+class Named(Apart):
+    @staticmethod
+    def vmap(info, in_dims, x, *, y):
+        return x * 2, 0
 def dual(f):
     with fw.dual_level():
         return f()
@@ -124,6 +159,29 @@ CASES = [
     "dual(lambda: fw.make_dual(fw.make_dual(x, x), x))",
     "fw.exit_dual_level()",
     "fw.exit_dual_level(level=3)",
+    "vmap(torch.mm)(x.expand(2, 3, 4)[:, None], x[:2])",
+    "vmap(torch.mm, in_dims=(0, None))(x.expand(2, 3, 4), x[0])",
+    "vmap(torch.bmm)(x.expand(2, 3, 4)[:, None], x[:2])",
+    "vmap(torch.mv, in_dims=(0, None))(x.expand(2, 3, 4), x)",
+    "vmap(torch.dot, in_dims=(0, None))(x, x)",
+    "vmap(One.apply)(x)",
+    "vmap(Many.apply)(x)",
+    "vmap(Unlike.apply)(x)",
+    "vmap(Named.apply)(x, y=x)",
+    "grad(torch.mul, argnums=('0',))(x, x)",
+    "grad(torch.mul, argnums=[0])(x, x)",
+    "grad(torch.mul, argnums=(0, -2))(x, x)",
+    "vjp(lambda b: None, x)",
+    "vjp(lambda b: (), x)",
+    "jvp(lambda b: (), (x,), (x,))",
+    "jvp(lambda b: (b, 1), (x,), (x,), has_aux=True)",
+    "jacrev(lambda b: ())(x)",
+    "func.jacfwd(lambda b: None)(x)",
+    "func.jacfwd(lambda b: (b, 1), has_aux=True)(x)",
+    "jacrev(lambda b: b.conj())(x + 1j)",
+    "jacrev(lambda b: b * 1j)(x)",
+    "func.jacfwd(lambda b: b.conj())(x + 1j)",
+    "func.jacfwd(lambda b: b * 1j)(x)",
 ]
 
 

@@ -494,6 +494,54 @@ def test_functionalize_and_rearrange(x):
     close(rearrange(x, "... b -> b ..."), x.T.contiguous())
     with pytest.raises(ValueError):
         rearrange(x, "a b -> a c")
+    close(rearrange(x, "a b -> a 1 (b)"), x[:, None])
+    close(rearrange([x, x], "k ... -> (k ...)"), torch.stack([x, x]).reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sizes", "start"),
+    [
+        ("a b", {}, "Pattern must contain a single '->' separator"),
+        ("a -> a -> a", {}, "Pattern must contain a single '->' separator"),
+        ("a b -> b", {}, "Identifiers only on one side of rearrange expression"),
+        ("a ... -> a", {}, "Identifiers only on one side of rearrange expression"),
+        ("a b c -> a b c", {}, "Number of dimensions in pattern (3) must be equal to the number"),
+        ("a b c ... -> a b c ...", {}, "Number of dimensions in pattern (3) must be less than or"),
+        ("a 2 -> a", {}, "rearrange only supports unnamed axes of size 1"),
+        ("a b -> a b", {"c": 2}, "Identifiers not found in rearrange expression: {'c'}"),
+        ("a a -> a", {}, "Indexing expression contains duplicate dimension 'a'"),
+        ("a b -> (...) a b", {}, "Ellipsis found in right side, but not left side of a pattern"),
+        ("(...) b -> ... b", {}, "Ellipsis is parenthesis in the left side is not allowed"),
+        ("... a ... -> a", {}, "Expression may contain dots only inside ellipsis (...); only one"),
+        ("a . b -> a b", {}, "Expression may contain dots only inside ellipsis (...)"),
+        ("1a b -> b", {}, "Invalid axis identifier: 1a"),
+        ("_a b -> b _a", {}, "Invalid axis identifier: _a"),
+        ("(a b -> a b", {}, "Imbalanced parentheses in expression: '(a b '"),
+        ("a b) -> a b", {}, "Brackets are not balanced"),
+        ("a ((b)) -> a b", {}, "Axis composition is one-level"),
+        ("a? b -> b", {}, "Unknown character '?'"),
+        ("a b -> a b", {"a": 3.0}, "rearrange axis lengths must be integers, got: <class 'float'>"),
+    ],
+)
+def test_patterns_that_are_refused(x, pattern, sizes, start):
+    with pytest.raises((ValueError, TypeError)) as error:
+        rearrange(x, pattern, **sizes)
+    assert str(error.value).startswith(start)
+
+
+def test_chunks_draw_the_same_numbers():
+    torch.manual_seed(3)
+    drawn = vmap(lambda a: a * 0 + torch.rand(2), randomness="same", chunk_size=2)(torch.ones(5))
+    torch.manual_seed(3)
+    assert torch.equal(drawn, torch.rand(2).expand(5, 2))
+
+
+def test_only_the_bias_of_a_convolution_has_samples(x):
+    images, weight = torch.randn(2, 3, 6), torch.randn(4, 3, 2)
+    biases = torch.randn(5, 4)
+    for given in (images, images[0]):
+        found = vmap(F.conv1d, in_dims=(None, None, 0))(given, weight, biases)
+        close(found, torch.stack([F.conv1d(given, weight, b) for b in biases]), 1e-5)
 
 
 def test_vjp_under_vmap(x):

@@ -1,0 +1,5 @@
+"""`functorch.einops`: rearrange."""
+
+from flambeau.func.rearranging import rearrange
+
+__all__ = ["rearrange"]
