@@ -187,11 +187,16 @@ _ELSEWHERE = {
     "vmap": "func",
     **dict.fromkeys(
         "sparse_coo_tensor sparse_compressed_tensor sparse_csr_tensor sparse_csc_tensor "
-        "sparse_bsr_tensor sparse_bsc_tensor _sparse_coo_tensor_unsafe".split(),
+        "sparse_bsr_tensor sparse_bsc_tensor _sparse_coo_tensor_unsafe "
+        "_validate_sparse_coo_tensor_args _validate_sparse_compressed_tensor_args "
+        "_validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args "
+        "_validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args "
+        "_validate_compressed_sparse_indices".split(),
         "_sparse.creation",
     ),
     **dict.fromkeys(
-        "spmm dsmm smm hspmm sspaddmm _sparse_broadcast_to _convert_indices_from_coo_to_csr "
+        "spmm dsmm smm hspmm hsmm sspaddmm saddmm _sparse_broadcast_to "
+        "_convert_indices_from_coo_to_csr "
         "_convert_indices_from_csr_to_coo".split(),
         "_sparse.functions",
     ),

@@ -10,13 +10,14 @@ import functools
 
 from flambeau import _dtype as d
 from flambeau import interposing
+from flambeau._device import device as as_device
 from flambeau._layout import Size
-from flambeau._memory_format import sparse_coo, strided
+from flambeau._memory_format import preserve_format, sparse_coo, strided
 from flambeau._sparse import arithmetic as a
 from flambeau._sparse import products as p
 from flambeau._sparse import reductions as r
-from flambeau._sparse.conversion import coalesce, emptied, resized, to_dense
-from flambeau._sparse.creation import sparse_coo_tensor
+from flambeau._sparse.conversion import coalesce, emptied, resized, resized_rows, to_dense
+from flambeau._sparse.creation import sparse_coo_tensor, zeros_in
 from flambeau._sparse.printing import sparse_text
 from flambeau._sparse.tensors import (
     SHOWN,
@@ -28,6 +29,7 @@ from flambeau._sparse.tensors import (
     kind_of,
     parts_of,
     sparse_dim,
+    write,
 )
 from flambeau._tensor import Tensor
 from flambeau.ops.table import TABLE, public
@@ -119,6 +121,17 @@ def _stride(t, dim=None):
     raise RuntimeError("Sparse CSR tensors do not have strides")
 
 
+def _is_contiguous(t, *args, **kwargs):
+    if not is_coo(t):
+        raise RuntimeError(f"{_spoken(t._layout.kind)} tensors do not have is_contiguous")
+    return False
+
+
+def _storage(t, *args, **kwargs):
+    kind = "Sparse" if is_coo(t) else "SparseCsr"
+    raise NotImplementedError(f"Cannot access storage of {kind}TensorImpl")
+
+
 def _deepcopy(t, memo):
     if not t.is_leaf:
         raise RuntimeError(
@@ -147,10 +160,17 @@ def _unpickled(parts, shape, kind, requires_grad):
 def _like(name):
     """*_like functions, where another layout may be asked for."""
 
-    def answer(t, *args, layout=None, dtype=None, device=None, **kwargs):
+    def answer(t, *args, layout=None, dtype=None, device=None, memory_format=None, **kwargs):
         if layout is strided:
             make = public("zeros" if name != "ones_like" else "ones")
-            return make(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+            found = make(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+            if memory_format in (None, preserve_format):
+                return found
+            return found.contiguous(memory_format=memory_format)
+        if memory_format is not None and is_coo(t):
+            raise RuntimeError("memory format option is only supported by strided tensors")
+        if name == "empty_like" and not is_coo(t):
+            return _empty_rows(t, layout, dtype, device, memory_format)
         if name == "ones_like" and not is_coo(t):
             return _full_like(t, 1, dtype=dtype)
         if name == "ones_like":
@@ -162,13 +182,79 @@ def _like(name):
     return answer
 
 
+def _empty_rows(t, layout, dtype, device, memory_format):
+    """empty_like of a compressed matrix: the same places, other values."""
+    kind = t._layout.kind
+    if layout not in (None, kind):
+        raise RuntimeError(
+            "empty_like with different sparse layout is not supported (self is "
+            f"{SHOWN[kind]} but you requested {SHOWN[layout]})"
+        )
+    if memory_format is not None:
+        shown = memory_format.name.removesuffix("_format").title()
+        raise RuntimeError(f"unsupported memory format {shown}")
+    t = t.detach() if device is None else a.to(t.detach(), device)
+    return a.clone(a.with_values(t, public("empty_like")(parts_of(t).values, dtype=dtype)))
+
+
+def _randn_like(t, *args, layout=None, dtype=None, device=None, **kwargs):
+    """randn_like of a compressed matrix: at the same places."""
+    if layout is strided:
+        return public("randn")(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+    if is_coo(t):
+        raise NotImplementedError(
+            "Could not run 'aten::normal_' with arguments from the 'SparseCPU' backend."
+        )
+    values = parts_of(t).values
+    values = values.new_empty(values.shape, dtype=dtype, device=device).normal_()
+    return a.clone(a.with_values(t.detach(), values))
+
+
 def _new_like(name):
     """new_zeros and its kin: a dense tensor of the same dtype, of the values."""
 
     def answer(t, *args, **kwargs):
+        if name in ("new_zeros", "new_empty") and kwargs.get("layout") is not strided:
+            options = {"dtype": t.dtype, "device": t.device, "layout": t._layout.kind}
+            options |= {key: value for key, value in kwargs.items() if value is not None}
+            return public(name.removeprefix("new_"))(*args, **options)
         return getattr(parts_of(t).values, name)(*args, **kwargs)
 
     return answer
+
+
+def _made(name, *sizes, size=None, out, dtype=None, layout=None, device=None, requires_grad=False,
+          pin_memory=False, memory_format=None):  # fmt: skip
+    """zeros and empty into a sparse tensor."""
+    if layout is not None and layout is not kind_of(out):
+        raise RuntimeError(
+            f"layout {SHOWN[layout]} does not match layout of out parameter ({SHOWN[kind_of(out)]})"
+        )
+    if name not in ("zeros", "empty"):
+        raise RuntimeError("full(...) is not implemented for sparse layout")
+    if dtype is not None and dtype is not out.dtype:
+        raise RuntimeError(
+            f"dtype {dtype.scalar_name} does not match dtype of out parameter "
+            f"({out.dtype.scalar_name})"
+        )
+    given = sizes if size is None else size
+    shape = Size(given[0] if len(given) == 1 and not isinstance(given[0], int) else given)
+    empty = zeros_in(kind_of(out), shape, out.dtype, out.device, name)
+    out._layout = empty._layout
+    return write(out, parts_of(empty)).requires_grad_(requires_grad)
+
+
+def _setitem(t, key, value):
+    if is_sparse(t):
+        raise TypeError("Cannot assign to a sparse tensor")
+    if is_sparse(value):
+        raise RuntimeError(
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{a.type_name(t)} and src type = {a.type_name(value)}"
+        )
+    keys = [to_dense(k) if is_sparse(k) else k for k in (key if isinstance(key, tuple) else (key,))]
+    t[tuple(keys)] = value
+    return None
 
 
 def _embedding(weight, indices, *args, **kwargs):
@@ -229,10 +315,43 @@ def _full_like(t, value, *, dtype=None, **options):
 
 def _new(t, *args, device=None):
     """Tensor.new of the old days: from indices, values and a size, or a size alone."""
+    own = t.device.type
+    if device is not None and as_device(device).type != own:
+        raise RuntimeError(
+            f"legacy constructor expects device type: {own} but device type: "
+            f"{as_device(device).type} was passed"
+        )
     if args and isinstance(args[0], Tensor) and len(args) > 1:
         return sparse_coo_tensor(*args, device=device)
-    size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+    if args and not isinstance(args[0], (int, tuple, list)):
+        raise TypeError("new() received an invalid combination of arguments")
+    if args and isinstance(args[0], (tuple, list)) and not isinstance(args[0], Size):
+        raise TypeError(
+            "SparseTensor.new(sequence) only accepts sizes.  Please use torch.sparse_coo_tensor() "
+            "or construct a strided tensor and convert it to sparse via to_sparse."
+        )
+    size = args[0] if args and isinstance(args[0], Size) else args or (0,)
     return emptied(Size(size), len(size), t.dtype, t.device)
+
+
+def _select_copy(t, dim, index):
+    if is_coo(t):
+        raise NotImplementedError(
+            "Could not run 'aten::select_copy.int' with arguments from the 'SparseCPU' backend."
+        )
+    found = a.select(t, dim, index, "select_copy")
+    return a.clone(found) if is_sparse(found) else found.clone()
+
+
+def _resize(t, *size, memory_format=None):
+    """resize_ of a compressed matrix: rows more or less, columns more."""
+    if is_coo(t):
+        raise NotImplementedError(
+            "Could not run 'aten::resize_' with arguments from the 'SparseCPU' backend."
+        )
+    return resized_rows(
+        t, Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    )
 
 
 def _resize_as(t, other, memory_format=None):
@@ -254,6 +373,8 @@ def _T(t):
 
 
 def _is_nonzero(t):
+    if not t.numel():
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
     if t.numel() != 1:
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
     return bool(to_dense(t))
@@ -332,7 +453,7 @@ FUNCTIONS = {
     **{name: functools.partial(a.on_values_linearly, public(name)) for name in _LINEAR},
     **{
         name + "_": a.in_place(functools.partial(a.on_values_linearly, public(name)))
-        for name in ("neg", "negative")
+        for name in ("neg", "negative", "conj_physical")
     },
     **{name: (lambda t, *rest, _as=dtype, **kw: a.to(t, _as)) for name, dtype in _CASTS.items()},
     "add": _add_dispatch,
@@ -361,6 +482,9 @@ FUNCTIONS = {
     "new": _new,
     "resize_as_": _resize_as,
     "T": _T,
+    "__setitem__": _setitem,
+    "randn_like": _randn_like,
+    "select_copy": _select_copy,
     "conj": _conj,
     "hstack": _side_by_side(0, 1),
     "row_stack": _side_by_side(None, 0),
@@ -428,7 +552,7 @@ FUNCTIONS = {
     "embedding": _embedding,
     "size": _size,
     "stride": _stride,
-    "is_contiguous": lambda t, *args, **kwargs: False,
+    "is_contiguous": _is_contiguous,
     "data_ptr": _refused(
         RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage"
     ),
@@ -443,11 +567,10 @@ FUNCTIONS = {
         TypeError,
         "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.",
     ),
-    **dict.fromkeys(
-        "storage untyped_storage _typed_storage".split(),
-        _refused(NotImplementedError, "Cannot access storage of SparseTensorImpl"),
-    ),
+    **dict.fromkeys("storage untyped_storage _typed_storage".split(), _storage),
     "expand": _expand,
+    "broadcast_to": _expand,
+    "resize_": _resize,
     "reshape": _reshape,
     "flatten": _reshape,
     "__repr__": lambda t, *args, **kwargs: sparse_text(t),
@@ -478,6 +601,7 @@ _PLAIN = frozenset(
 )
 
 
+_MAKERS = frozenset(("zeros", "empty", "ones", "full"))
 _LISTS = frozenset((list, tuple))
 
 
@@ -516,6 +640,8 @@ class _Answers(interposing.Handler):
         if name.kind == "node":
             node, grads, _ = args
             return function(node, grads, True) if _fuses(node) else function(*args)
+        if key in _MAKERS and is_sparse(kwargs.get("out")):
+            return _made(key, *args, **kwargs)
         answer = FUNCTIONS.get(key)
         if answer is None:
             in_place = key.endswith("_") and not key.startswith("__")

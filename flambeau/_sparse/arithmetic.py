@@ -9,6 +9,7 @@ from flambeau._layout import Size, broadcast_shape, wrap_dim
 from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from flambeau._sparse.conversion import (
     blocks_of,
+    check_resize,
     coalesce,
     picked,
     to_compressed,
@@ -18,7 +19,8 @@ from flambeau._sparse.conversion import (
     with_values,
 )
 from flambeau._sparse.tensors import (
-    COMPRESSED,
+    BLOCKED,
+    SHOWN,
     Coo,
     bare,
     compressed,
@@ -101,6 +103,11 @@ def add(a, b, *, alpha=1, name="AddBackward0"):
 
 
 def _same_sizes(a, b):
+    if a.shape != b.shape and not is_coo(a) and not is_coo(b):
+        raise RuntimeError(
+            "torch.add: Expected input tensors to have the same shape, but got tensor `self` with "
+            f"shape {list(a.shape)} and tensor `other` with shape {list(b.shape)}"
+        )
     if a.shape != b.shape:
         raise RuntimeError(
             f"add: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != "
@@ -238,6 +245,10 @@ def mul(a, b):
         return _scaled("mul", a, b)
     if not is_sparse(b):
         return _mul_dense(a, b)
+    if not a.ndim:
+        a, b = b, a
+    if not b.ndim:
+        return _scaled("mul", to(a, result_type(a, b)), to_dense(b))
     if a.shape != b.shape:
         a, b = _to_common_shape(a, b)
     if not is_coo(a):
@@ -358,6 +369,11 @@ def div(a, b, *, rounding_mode=None):
         raise NotImplementedError(
             "Could not run 'aten::reciprocal' with arguments from the 'SparseCPU' backend."
         )
+    if is_sparse(b) and not b.ndim:
+        raise RuntimeError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got a sparse "
+            "divisor)"
+        )
     if not is_number(b):
         shape = list(b.shape)
         raise RuntimeError(
@@ -468,8 +484,8 @@ def _in_order(t, order):
     first, parts = sparse_dim(t), parts_of(t)
     if sorted(order[:first]) != list(range(first)):
         raise RuntimeError(
-            "transpose(): can only transpose sparse dimensions among themselves and dense ones "
-            "among themselves"
+            "permute(sparse_coo): transpositions between sparse and dense dimensions are not "
+            "allowed. Only transpositions within sparse and dense dimensions are supported."
         )
     indices = parts.indices
     if order[:first] != list(range(first)):
@@ -493,10 +509,10 @@ def _transposed_matrix(t, order, shape):
     return compressed(_TURNED[kind], parts.compressed, parts.plain, values, shape)
 
 
-def select(t, dim, index):
+def select(t, dim, index, name="select"):
     """One slice along a dimension."""
     if not is_coo(t):
-        return _select_row(t, dim, index)
+        return _select_row(t, dim, index, name)
     dim = wrap_dim(dim, t.ndim)
     size = t.shape[dim]
     if not -size <= index < size:
@@ -513,22 +529,32 @@ def select(t, dim, index):
     keep = (parts.indices[dim] == index).nonzero()[:, 0]
     values = values_of(t).index_select(0, keep)
     if first == 1:
-        return values.any(0) if values.dtype is d.bool_ else values.sum(0)
+        return values.any(0) if values.dtype is d.bool_ else values.sum(0, dtype=values.dtype)
     rest = [k for k in range(first) if k != dim]
     indices = parts.indices[rest][:, keep]
     return coo(indices, values, shape, parts.coalesced and (dim == 0 or keep.shape[0] < 2),
                "SelectBackward0")  # fmt: skip
 
 
-def _select_row(t, dim, index):
-    """A row by its coordinates, or one matrix of a batch."""
+def _select_row(t, dim, index, name="select"):
+    """A row by its coordinates, one matrix of a batch, or one number of each element."""
     parts, dim = parts_of(t), wrap_dim(dim, t.ndim)
     batch = parts.plain.ndim - 1
+    if not -t.shape[dim] <= index < t.shape[dim]:
+        raise IndexError(
+            f"{name}(): index {index} out of range for tensor of size {list(t.shape)} at "
+            f"dimension {dim}"
+        )
+    if dim >= batch + 2:
+        at = dim - 1 + 2 * (kind_of(t) in BLOCKED)  # one dimension of places instead of two
+        shape = Size([s for k, s in enumerate(t.shape) if k != dim])
+        values = values_of(t).select(at, index)
+        return compressed(t._layout.kind, parts.compressed, parts.plain, values, shape)
     if not batch:
         return select(to_coo(t), dim, index)
     if dim >= batch:
         raise RuntimeError(
-            "select(): selecting sparse dimensions is not supported for batched sparse compressed "
+            f"{name}(): selecting sparse dimensions is not supported for batched sparse compressed "
             "tensors."
         )
     shape = Size([s for k, s in enumerate(t.shape) if k != dim])
@@ -574,7 +600,17 @@ def _by_number(t, dim, index, shape):
 
 def narrow_copy(t, dim, start, length):
     """A range along a dimension."""
-    dim = wrap_dim(dim, t.ndim)
+    if not 0 <= dim < t.ndim:
+        raise RuntimeError(f"Dimension {dim} out of range. Expecting 0 <= dim < {t.ndim}.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    size = t.shape[dim]
+    start = start + size if start < 0 else start
+    if start < 0 or start + length > size:
+        raise RuntimeError(
+            "Invalid range to narrow. range(start, start+length) must be a subset of range(0, "
+            f"{size})."
+        )
     first, parts = sparse_dim(t), parts_of(t)
     shape = Size([length if k == dim else s for k, s in enumerate(t.shape)])
     if dim >= first:
@@ -612,10 +648,18 @@ def cat(tensors, dim=0, *, out=None):
     head = tensors[0]
     dim, first = wrap_dim(dim, head.ndim), sparse_dim(head)
     for k, t in enumerate(tensors):
-        if sparse_dim(t) != first or t.ndim != head.ndim:
+        if t.ndim != head.ndim or any(
+            s != n for j, (s, n) in enumerate(zip(t.shape, head.shape)) if j != dim
+        ):
             raise RuntimeError(
-                "All tensors must have the same shape: "
-                f"{list(head.shape)} (tensor 0) and {list(t.shape)} (tensor {k})"
+                f"All tensors must have the same shape: {list(head.shape)} (except in the "
+                f"concatenating dimension), but found shape: {list(t.shape)} at position {k}."
+            )
+        if sparse_dim(t) != first:
+            raise RuntimeError(
+                "All tensors must have the same sparse_dim and dense_dim: "
+                f"{first}, {head.ndim - first}, but tensor at position {k} has {sparse_dim(t)}, "
+                f"{t.ndim - sparse_dim(t)}."
             )
     shape = list(head.shape)
     shape[dim] = sum(t.shape[dim] for t in tensors)
@@ -714,8 +758,9 @@ def to(t, *args, **kwargs):
 def zeros_like(t, *, dtype=None, layout=None, device=None, requires_grad=False, **options):
     """No elements, or a zero for each that is there where rows are compressed."""
     kind = kind_of(t) if layout is None else layout
-    if kind not in COMPRESSED and kind is not kind_of(t):
-        return public("zeros")(t.shape, dtype=dtype or t.dtype, device=device or t.device)
+    if kind is not kind_of(t):
+        return public("zeros")(t.shape, dtype=dtype or t.dtype, device=device or t.device,
+                               layout=kind, requires_grad=requires_grad)  # fmt: skip
     parts = parts_of(t)
     dtype = dtype or t.dtype
     if is_coo(t):
@@ -737,14 +782,50 @@ def zero_(t):
 
 def copy_(t, source, non_blocking=False):
     """The elements of another sparse tensor."""
+    if is_sparse(t) and not is_coo(t):
+        _check_copied(t, source)
+    if is_sparse(source) and not is_coo(source) and not is_sparse(t):
+        raise RuntimeError(
+            "copy_sparse_compressed_ expected sparse compressed tensor layout but got Strided"
+        )
     if not is_sparse(t) or not is_sparse(source):
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "
             f"{type_name(t)} and src type = {type_name(source)}"
         )
+    if is_coo(t) and is_coo(source) and t.shape != source.shape:
+        check_resize(t, source.shape, sparse_dim(source), source.ndim - sparse_dim(source))
     copied = clone(source if source.dtype is t.dtype else to(source, t.dtype))
     t._layout = copied._layout
     return _assigned(t, copied)
+
+
+def _check_copied(t, source):
+    """Can a compressed matrix take the elements of another?"""
+    own, kind = SHOWN[kind_of(t)], SHOWN[kind_of(source)]
+    if own != kind:
+        raise RuntimeError(
+            "torch.copy_: copy of sparse compressed tensors having different layouts is not "
+            f"supported. self layout is {own} and src layout is {kind}"
+        )
+    for k, (mine, theirs) in enumerate(zip(t.shape, source.shape)):
+        if mine != theirs:
+            raise RuntimeError(
+                "torch.copy_: expected shapes of self and src to match along dimension "
+                f"{k} for {own} layout but the corresponding dimensions of self and src are "
+                f"{mine} and {theirs}, respectively."
+            )
+    if nnz(t) != nnz(source):
+        raise RuntimeError(
+            "torch.copy_: only sparse compressed tensors with the same number of specified "
+            "elements are supported."
+        )
+    if blocks_of(t) != blocks_of(source):
+        raise RuntimeError(
+            "torch.copy_: copy of sparse compressed tensors having different block sizes is not "
+            f"supported. self and src block sizes are {list(blocks_of(t))} and "
+            f"{list(blocks_of(source))}, respectively."
+        )
 
 
 def type_name(t):

@@ -4,6 +4,8 @@ import functools
 
 from flambeau._sparse.conversion import (
     blocks_of,
+    coalesce,
+    is_coalesced,
     picked,
     to_compressed,
     to_coordinates,
@@ -30,6 +32,13 @@ def _everywhere(t):
     return pattern_of(to_compressed(ones, t._layout.kind, blocks_of(t), dense_dim(t)))
 
 
+def _once(t):
+    """The same with each element there once, so that it can be moved."""
+    if not is_coo(t) or is_coalesced(t):
+        return t
+    return coalesce(t.detach()).requires_grad_(t.requires_grad)
+
+
 def _rebuilt(t, base, elements, masked):
     """The sparse tensor of elements: where t has some, or everywhere if they were changed."""
     with no_grad():
@@ -41,6 +50,7 @@ def _rebuilt(t, base, elements, masked):
 
 def on_dense(function, inputs, masked):
     """(function of dense tensors, dense tensors) in place of sparse ones."""
+    inputs = [_once(t) for t in inputs]
     bases = [to_dense(t.detach()) if is_sparse(t) else t for t in inputs]
 
     @functools.wraps(function)

@@ -1,13 +1,14 @@
 """Between dense tensors, coordinates and compressed rows; coalescing; elements at given places."""
 
 from flambeau import _dtype as d
-from flambeau._layout import Size
+from flambeau._layout import Size, sparse_layout
 from flambeau._memory_format import sparse_coo, sparse_csr, strided
 from flambeau._sparse.tensors import (
     BLOCKED,
     BY_ROWS,
     COMPRESSED,
     SHOWN,
+    Compressed,
     Coo,
     Pattern,
     bare,
@@ -27,6 +28,7 @@ from flambeau._sparse.tensors import (
     recorded,
     sparse_dim,
     values_of,
+    write,
 )
 from flambeau.autograd.grad_mode import no_grad
 from flambeau.ops.table import public
@@ -452,23 +454,75 @@ def resized(t, shape, dims, dense):
             "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = "
             f"{len(shape)}, sparse_dim = {dims}, dense_dim = {dense}"
         )
+    check_resize(t, shape, dims, dense)
     parts = parts_of(t)
-    if nnz(t) and (dims != sparse_dim(t) or dense != dense_dim(t)):
-        raise RuntimeError(
-            "changing the number of sparse or dense dimensions of a non-empty sparse tensor is not "
-            "supported"
-        )
     values = parts.values
-    if tuple(values.shape[1:]) != tuple(shape[dims:]):
-        values = values.new_zeros((nnz(t), *shape[dims:]))
-        own = tuple(slice(0, min(a, b)) for a, b in zip(parts.values.shape[1:], shape[dims:]))
-        values[(slice(None), *own)] = parts.values[(slice(None), *own)]
+    if tuple(values.shape[1:]) != tuple(shape[dims:]):  # elements stay side by side
+        flat, size = values.reshape(-1), Size((nnz(t), *shape[dims:]))
+        missing = flat.new_zeros(size.numel() - flat.shape[0])
+        values = public("cat")([flat, missing]).reshape(size)
     indices = parts.indices
     if dims != indices.shape[0]:
         indices = indices.new_zeros((dims, 0))
     t._layout = bare(Coo(indices, values, parts.coalesced), shape, sparse_coo)._layout
     t._storage.held[0] = Coo(indices, values, parts.coalesced)
     return t
+
+
+def check_resize(t, shape, dims, dense):
+    """Can a tensor with elements get another size?"""
+    if not nnz(t):
+        return
+    told = "on a non-empty sparse tensor is not supported."
+    for word, own, asked in (("sparse", sparse_dim(t), dims), ("dense", dense_dim(t), dense)):
+        if own != asked:
+            raise RuntimeError(
+                f"changing the number of {word} dimensions (from {own} to {asked}) {told}"
+            )
+    for word, part in (("sparse", slice(0, dims)), ("dense", slice(dims, None))):
+        mine, sizes = list(t.shape[part]), list(shape[part])
+        if any(size < old for old, size in zip(mine, sizes)):
+            raise RuntimeError(
+                f"shrinking the size of {word} dimensions (from {mine} to {sizes}) {told}"
+            )
+
+
+def resized_rows(t, shape):
+    """In place: a compressed matrix of another size; rows that are gone take their elements."""
+    if len(shape) < 2:
+        raise RuntimeError(
+            "torch.resize_: Only batched sparse CSR matrices are supported, but got size "
+            f"{list(shape)}"
+        )
+    if shape[-1] < t.shape[-1]:
+        raise RuntimeError(
+            "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not "
+            f"supported. The original number of columns is {t.shape[-1]} while the requested new "
+            f"number of columns is {shape[-1]}."
+        )
+    parts, batch = parts_of(t), tuple(shape[:-2])
+    kept = min(nnz(t), shape[-2] * shape[-1])
+    pointers = _resized_pointers(parts.compressed, (*batch, shape[-2] + 1))
+    pointers[..., -1] = kept
+    places, values = (_with_elements(part, (*batch, kept)) for part in (parts.plain, parts.values))
+    t._layout = sparse_layout(shape, t.dtype, t.device, t._layout.kind)
+    return write(t, Compressed(pointers, places, values))
+
+
+def _resized_pointers(pointers, shape):
+    """Where rows begin among more or fewer of them."""
+    if tuple(pointers.shape[:-1]) != shape[:-1]:
+        return _with_elements(pointers, shape)
+    missing = max(shape[-1] - pointers.shape[-1], 0)
+    last = pointers[..., -1:].expand(*shape[:-1], missing)
+    return public("cat")([pointers[..., : shape[-1]], last], -1)
+
+
+def _with_elements(part, shape):
+    """The first elements of a part, zeros after the last, in another shape."""
+    flat, count = part.reshape(-1), Size(shape).numel()
+    missing = flat.new_zeros(max(count - flat.shape[0], 0))
+    return public("cat")([flat[:count], missing]).reshape(shape)
 
 
 def emptied(shape, dims, dtype, device):

@@ -4,7 +4,15 @@ from flambeau import _dtype as d
 from flambeau._layout import Size
 from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from flambeau._sparse.conversion import emptied
-from flambeau._sparse.tensors import BLOCKED, BY_ROWS, COMPRESSED, compressed, coo, flat_places
+from flambeau._sparse.tensors import (
+    BLOCKED,
+    BY_ROWS,
+    COMPRESSED,
+    SHOWN,
+    compressed,
+    coo,
+    flat_places,
+)
 from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.interposing.overriding import answerable
@@ -210,29 +218,85 @@ def _matrix_size(pointers, places, values, layout):
 
 def check_compressed(pointers, places, values, shape, layout):
     """What must hold of rows (or columns) and their places."""
-    by_rows = layout in BY_ROWS
-    crow, col, major, minor = _WORDS[by_rows]
-    batch = pointers.ndim - 1
-    sides = [int(s) for s in shape[batch : batch + 2]]
-    if layout in BLOCKED:
-        block = values.shape[batch + 1 : batch + 3]
-        sides = [s // max(b, 1) for s, b in zip(sides, block)]
-    high, wide = sides if by_rows else sides[::-1]
-    count = places.shape[-1]
-    if pointers.dtype is not places.dtype or pointers.dtype not in (d.int32, d.int64):
-        raise RuntimeError(
-            f"{crow}_indices and {col}_indices must be int32 or int64 of the same dtype"
-        )
+    crow, col, major, _ = _WORDS[layout in BY_ROWS]
+    batch = _check_parts(pointers, places, values, crow, col)
+    sides = _check_sizes(pointers, places, values, shape, layout, batch, crow, col)
+    high, wide = sides if layout in BY_ROWS else sides[::-1]
+    count = values.shape[batch]
     if pointers.shape[-1] != high + 1:
         raise RuntimeError(
-            f"{crow}_indices.shape[-1] must be equal to the number of {major[1:]} + 1 "
-            f"({high + 1}), but got {pointers.shape[-1]}"
+            f"{crow}_indices.shape[-1] must be equal to the number of {major} + 1 (={high + 1}), "
+            f"but got {pointers.shape[-1]}"
         )
-    if values.shape[batch] != count:
+    if places.shape[-1] != count:
         raise RuntimeError(
-            f"number of specified elements in values ({values.shape[batch]}) must match "
-            f"{col}_indices.shape[-1] ({count})"
+            f"{col}_indices.shape[-1] must be equal to nnz (={count}) as defined by "
+            f"values.shape[{batch}], but got {places.shape[-1]}"
         )
+    first, second = pointers.dtype.scalar_name, places.dtype.scalar_name
+    if first != second:
+        raise RuntimeError(
+            f"{crow}_indices and {col}_indices must have the same dtype, bot got {first} and "
+            f"{second}, respectively"
+        )
+    if pointers.dtype not in (d.int32, d.int64):
+        raise RuntimeError(
+            f"{crow}_indices and {col}_indices dtype must be Int or Long, but got {first}"
+        )
+    check_places(pointers, places, wide, count, layout in BY_ROWS)
+
+
+def _check_parts(pointers, places, values, crow, col):
+    """What must hold of the three parts by themselves; how many dimensions a batch has."""
+    for name, part in ((crow, pointers), (col, places)):
+        if part.ndim and part.shape[-1] > 1 and part.stride(-1) != 1:
+            raise RuntimeError(f"expected {name}_indices to be a contiguous tensor per batch")
+    if pointers.ndim < 1:
+        raise RuntimeError(f"{crow}_indices must have dimensionality >= 1 but got {pointers.ndim}")
+    if pointers.ndim != places.ndim:
+        raise RuntimeError(
+            f"{crow}_indices and {col}_indices dimensionalities must be equal but got "
+            f"{pointers.ndim} and {places.ndim}, respectively"
+        )
+    return pointers.ndim - 1
+
+
+def _check_sizes(pointers, places, values, shape, layout, batch, crow, col):
+    """What must hold of sizes; how many rows and columns (of blocks) there are."""
+    block = 2 if layout in BLOCKED else 0
+    if values.ndim <= batch + block:
+        raise RuntimeError(
+            f"values must have dimensionality > sum of batch and block dimensionalities (={batch} "
+            f"+ {block}) but got {values.ndim}"
+        )
+    dense = values.ndim - batch - block - 1
+    if len(shape) != batch + 2 + dense:
+        raise RuntimeError(
+            "tensor dimensionality must be sum of batch, base, and dense dimensionalities "
+            f"(={batch} + 2 + {dense}) but got {len(shape)}"
+        )
+    batches = [list(part.shape[:batch]) for part in (pointers, places, values)]
+    if any(sizes != list(shape[:batch]) for sizes in batches):
+        raise RuntimeError(
+            f"all batch dimensions of {crow}_indices (={batches[0]}), {col}_indices "
+            f"(={batches[1]}), and values (={batches[2]}) must be equal to tensor batch dimensions "
+            f"(={list(shape[:batch])})"
+        )
+    sides = list(shape[batch : batch + 2])
+    for k in range(block):
+        size = values.shape[batch + 1 + k]
+        if not size or sides[k] % size:
+            raise RuntimeError(
+                f"tensor shape[{batch + k}] (={sides[k]}) must be divisible with blocksize[{k}] "
+                f"(={size}) as defined by values shape"
+            )
+        sides[k] //= size
+    return sides
+
+
+def check_places(pointers, places, wide, count, by_rows):
+    """What must hold of the numbers in both: where rows begin and which places they name."""
+    crow, col, major, minor = _WORDS[by_rows]
 
     def demand(holds, words):
         if not bool(holds):
@@ -242,12 +306,13 @@ def check_compressed(pointers, places, values, shape, layout):
     demand((pointers[..., -1] == count).all(), f"{crow}_indices[..., -1] == nnz")
     steps = pointers.diff()
     demand(
-        (steps <= wide).all(),
+        ((steps >= 0) & (steps <= wide)).all(),
         f"0 <= {crow}_indices[..., 1:] - {crow}_indices[..., :-1] <= {minor}",
     )
     demand(((places >= 0) & (places < wide)).all(), f"0 <= {col}_indices < {minor}")
+    batches = Size(pointers.shape[:-1]).numel()
     demand(
-        _ascending(pointers.reshape(-1, pointers.shape[-1]), places.reshape(-1, count)),
+        _ascending(pointers.reshape(batches, pointers.shape[-1]), places.reshape(batches, count)),
         f"{col}_indices[..., {crow}_indices[..., i - 1]:{crow}_indices[..., i]] for all i = 1, "
         f"..., {major} are sorted and distinct along the last dimension values",
     )
@@ -256,13 +321,52 @@ def check_compressed(pointers, places, values, shape, layout):
 def _ascending(pointers, places):
     """Do places grow within each row?"""
     for begin, row in zip(pointers, places):
-        if not bool((begin.diff() >= 0).all()):
-            return False
         new = row.new_zeros(row.shape[0] + 1, dtype=d.bool_)
-        new[begin.clamp(0, row.shape[0]).long()] = True
+        new[begin.long()] = True
         if not bool((new[1:-1] | (row[1:] > row[:-1])).all()):
             return False
     return True
+
+
+def _validate_sparse_compressed_tensor_args(
+    compressed_indices, plain_indices, values, size, layout, check_pinning=None
+):
+    """An error where parts do not make a sparse matrix."""
+    if layout not in COMPRESSED:
+        raise RuntimeError(
+            "validate_sparse_compressed_tensor_args expected sparse compressed tensor layout but "
+            f"got {SHOWN.get(layout, layout)}"
+        )
+    check_compressed(compressed_indices, plain_indices, values, Size(size), layout)
+
+
+def _validating(layout):
+    def validate(compressed_indices, plain_indices, values, size, check_pinning=None):
+        check_compressed(compressed_indices, plain_indices, values, Size(size), layout)
+
+    validate.__name__ = validate.__qualname__ = (
+        f"_validate_{layout.name.removeprefix('torch.')}_tensor_args"
+    )
+    validate.__doc__ = "An error where parts do not make a sparse matrix of this layout."
+    return validate
+
+
+_validate_sparse_csr_tensor_args = _validating(sparse_csr)
+_validate_sparse_csc_tensor_args = _validating(sparse_csc)
+_validate_sparse_bsr_tensor_args = _validating(sparse_bsr)
+_validate_sparse_bsc_tensor_args = _validating(sparse_bsc)
+
+
+def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=None):
+    """An error where indices and values do not make a sparse tensor."""
+    if indices.ndim != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
+    check_coo(indices, values, _coo_size(indices, values, size), is_coalesced)
+
+
+def _validate_compressed_sparse_indices(is_crow, compressed_idx, plain_idx, cdim, dim, nnz):
+    """An error where row (or column) pointers and places do not fit together."""
+    check_places(compressed_idx, plain_idx, dim, nnz, is_crow)
 
 
 def _of_layout(layout, name, doc):
@@ -327,13 +431,23 @@ def _sparse_coo_tensor_unsafe(indices, values, size=None, dtype=None, device=Non
                              is_coalesced=options.get("is_coalesced"))  # fmt: skip
 
 
-def zeros_in(layout, size, dtype, device):
+def zeros_in(layout, size, dtype, device, name="zeros"):
     """zeros(..., layout=torch.sparse_coo) and the like."""
     if layout is sparse_coo:
         return emptied(Size(size), len(size), dtype, device)
-    by_rows = layout in BY_ROWS
-    count = size[0] if by_rows else size[1]
-    zeros = public("zeros")
-    pointers = zeros(count + 1, dtype=d.int64, device=device)
-    values = zeros(0, dtype=dtype, device=device)
-    return compressed(layout, pointers, zeros(0, dtype=d.int64, device=device), values, size)
+    if layout in BLOCKED:
+        raise RuntimeError(
+            f"{name}_sparse_compressed expected sparse compressed (non-block) tensor layout but "
+            f"got {SHOWN[layout]}"
+        )
+    if len(size) < 2:
+        raise RuntimeError(
+            f"torch.{name}: Only batched sparse compressed (non-block) tensors are supported, but "
+            f"got size {list(size)}"
+        )
+    *batch, rows, columns = size
+    zeros, count = public("zeros"), rows if layout in BY_ROWS else columns
+    pointers = zeros((*batch, count + 1), dtype=d.int64, device=device)
+    values = zeros((*batch, 0), dtype=dtype, device=device)
+    return compressed(layout, pointers, zeros((*batch, 0), dtype=d.int64, device=device), values,
+                      size)  # fmt: skip

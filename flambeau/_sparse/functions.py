@@ -9,6 +9,7 @@ from flambeau.ops.table import public
 hspmm = answerable(products.hspmm)
 smm = answerable(products.smm)
 sspaddmm = answerable(products.sspaddmm)
+hsmm, saddmm = hspmm, sspaddmm  # older names
 
 
 @answerable

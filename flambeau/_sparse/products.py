@@ -48,10 +48,12 @@ def _check(a, b, name="mm"):
         (m, k), (l, n) = a.shape, b.shape
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {l}x{n})")
     if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {a.dtype.cpp_name} != "
-            f"{b.dtype.cpp_name}"
-        )
+        mine, theirs = a.dtype.scalar_name, b.dtype.scalar_name
+        if is_coo(a) and is_coo(b):
+            raise RuntimeError(f"mat1 dtype {mine} does not match mat2 dtype {theirs}")
+        if is_coo(b) or (is_sparse(a) and is_sparse(b)):
+            mine, theirs = theirs, mine
+        raise RuntimeError(f"expected scalar type {mine} but found {theirs}")
 
 
 def by_rows(t):

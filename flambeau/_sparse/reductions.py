@@ -12,11 +12,13 @@ from flambeau._sparse.conversion import (
     with_values,
 )
 from flambeau._sparse.tensors import (
+    SHOWN,
     coo,
     counting,
     flat_places,
     is_coo,
     is_sparse,
+    kind_of,
     nnz,
     parts_of,
     recorded,
@@ -60,6 +62,11 @@ def sum_(t, dim=None, keepdim=False, *, dtype=None, out=None):
 def _compressed_sum(t, dims, keepdim, dtype):
     if not keepdim:
         raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
+    if kind_of(t) is not sparse_csr:
+        raise RuntimeError(
+            "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but "
+            f"got layout {SHOWN[kind_of(t)]}"
+        )
     found = to_dense(t).sum(dims, keepdim=True, dtype=dtype)
     return to_compressed(found, sparse_csr)
 
@@ -103,11 +110,14 @@ def norm(t, p="fro", dim=None, keepdim=False, dtype=None, out=None):
         )
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
+    if dtype is not None and p in ("fro", None):
+        raise ValueError("dtype argument is not supported in frobenius norm")
+    if dtype is not None:
+        raise RuntimeError("norm_sparse currently does not support 'dtype' argument")
     if is_coo(t):
         t = coalesce(t)
-    values = values_of(t)
     p = 2 if p in ("fro", None) else p
-    return public("norm")(values if dtype is None else values.to(dtype), p)
+    return public("norm")(values_of(t).reshape(-1), p)
 
 
 def any_(t, *args, **kwargs):

@@ -138,7 +138,22 @@ class ValuesBackward0(Node):
     __slots__ = ("pattern",)
 
     def apply(self, grads, create_graph):
-        return [over(self.pattern, grads[0])]
+        return [_each_place_once(self.pattern, grads[0])]
+
+
+def _each_place_once(pattern, values):
+    """A gradient of values as one of elements: what adds up to one element has its gradient."""
+    parts = pattern.parts
+    if pattern.kind is not sparse_coo or parts.coalesced:
+        return over(pattern, values)
+    flat, order = flat_places(parts.indices, pattern.shape[: parts.indices.shape[0]]).sort()
+    first = flat.new_ones(flat.shape[0], dtype=d.bool_)
+    first[1:] = flat[1:] != flat[:-1]
+    if bool(first.all()):
+        return over(pattern, values)
+    order = order[first]
+    indices = parts.indices.index_select(1, order)
+    return coo(indices, values.index_select(0, order), pattern.shape, True)
 
 
 class _Made(Node):
@@ -147,9 +162,12 @@ class _Made(Node):
     __slots__ = ("pattern",)
 
     def apply(self, grads, create_graph):
-        from flambeau._sparse.conversion import picked
+        from flambeau._sparse.conversion import coalesce, picked
 
-        return [picked(grads[0], self.pattern)]
+        g, parts = grads[0], self.pattern.parts
+        if is_coo(g) and isinstance(parts, Coo) and not parts.coalesced:
+            g = coalesce(g)  # where elements add up, each has the gradient of their sum
+        return [picked(g, self.pattern)]
 
 
 class _Step(Node):

@@ -236,7 +236,7 @@ def plain_constant(sizes, dtype, device, value):
     return t
 
 
-def _sparse_zeros(sizes, out, dtype, device, layout, name):
+def _sparse_zeros(sizes, out, dtype, device, layout, requires_grad, name):
     """A tensor of another layout, without elements."""
     if out is not None:
         told = "".join(map(str.title, layout.name.removesuffix("_coo").split("_")))
@@ -244,7 +244,21 @@ def _sparse_zeros(sizes, out, dtype, device, layout, name):
     from flambeau._sparse.creation import zeros_in  # with the first sparse tensor
 
     shape = size_from(sizes if isinstance(sizes[0], int) else (sizes[0],), name)
-    return zeros_in(layout, shape, dtype_of(dtype, name), device_of(device, name))
+    made = zeros_in(layout, shape, dtype_of(dtype, name), device_of(device, name), name)
+    return finish(made, requires_grad, name)
+
+
+def _sparse_like(input, value, dtype, layout, device, requires_grad, memory_format):
+    """zeros_like and its kin of a dense tensor in another layout."""
+    if memory_format is not None:
+        raise RuntimeError("memory format option is only supported by strided tensors")
+    if value != 0:
+        raise NotImplementedError(
+            "Could not run 'aten::empty_strided' with arguments from the 'SparseCPU' backend."
+        )
+    dtype, device = dtype or input.dtype, device or input.device
+    return zeros(input.shape, dtype=dtype, layout=layout, device=device,
+                 requires_grad=requires_grad)  # fmt: skip
 
 
 def empty(
@@ -259,7 +273,8 @@ def empty(
                 unwritten(t)
             return t if requires_grad is False else finish(t, requires_grad, "empty")
     if layout is not None and layout is not strided:
-        return _sparse_zeros(sizes if size is None else size, out, dtype, device, layout, "empty")
+        sizes = sizes if size is None else size
+        return _sparse_zeros(sizes, out, dtype, device, layout, requires_grad, "empty")
     return sized(
         "empty", sizes, size, out, dtype, device, requires_grad, memory_format=memory_format
     )
@@ -270,6 +285,8 @@ def full(
     pin_memory=False,
 ):  # fmt: skip
     """A tensor with every element equal to fill_value."""
+    if layout is not None and layout is not strided:
+        raise RuntimeError("full(...) is not implemented for sparse layout")
     return _full("full", size, fill_value, out, dtype, device, requires_grad)
 
 
@@ -345,6 +362,8 @@ def empty_like(
     pin_memory=False,
 ):  # fmt: skip
     """An uninitialised tensor of the same shape, dtype and device."""
+    if layout is not None and layout is not strided and isinstance(input, Tensor):
+        return _sparse_like(input, None, dtype, layout, device, requires_grad, memory_format)
     plan = like_layout(input, dtype, device, memory_format, "empty_like")
     if plan is None:
         return told_again(
@@ -386,14 +405,19 @@ def _constant(word, value):
             t = plain_constant(sizes, dtype, device, value)
             if t is not None:
                 return t if requires_grad is False else finish(t, requires_grad, word)
-        if value == 0 and layout is not None and layout is not strided:
-            return _sparse_zeros(sizes if size is None else size, out, dtype, device, layout, word)
+        if layout is not None and layout is not strided:
+            if value:
+                raise RuntimeError("full(...) is not implemented for sparse layout")
+            sizes = sizes if size is None else size
+            return _sparse_zeros(sizes, out, dtype, device, layout, requires_grad, word)
         return sized(word, sizes, size, out, dtype, device, requires_grad, fill)
 
     def like_another(
         input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None,
         pin_memory=False,
     ):  # fmt: skip
+        if layout is not None and layout is not strided and isinstance(input, Tensor):
+            return _sparse_like(input, value, dtype, layout, device, requires_grad, memory_format)
         if type(input) is Tensor and dtype is device is memory_format is None:
             t = filled(_LIKE[input._layout], value)
             return t if requires_grad is False else finish(t, requires_grad, word + "_like")

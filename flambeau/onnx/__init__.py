@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau.onnx import state
 from flambeau.onnx.errors import OnnxExporterError, OnnxLoadError, UnsupportedOperatorError
+from flambeau.version import __version__
 
 __all__ = [
     "ONNXProgram",
@@ -21,6 +22,7 @@ __all__ = [
 
 # The package onnx is an extra, so what needs it is fetched when it is first asked for.
 _HOMES = {"ONNXProgram": "program", "export": "exporting", "load": "importing"}
+producer_name, producer_version = "flambeau", __version__
 _MODULES = {"backend", "conformance", "errors", "operators", "translations"}
 
 
