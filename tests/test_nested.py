@@ -434,3 +434,56 @@ def test_pytorchs_older_names():
     kept = older.ViewNestedFromBuffer.apply(t.values(), offsets, {"max_seqlen": 3})
     assert kept._get_max_seqlen() == 3
     assert torch.functional.F is torch.nn.functional
+
+
+def encoder(**options):
+    torch.manual_seed(3)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, **options)
+    return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_of_nested_tensors(norm_first):
+    model = encoder(norm_first=norm_first)
+    with torch.no_grad():
+        found = model(nested.nested_tensor(pieces()))
+        same(found, [model(p[None])[0] for p in pieces()])
+
+
+def test_attention_weights_of_nested_tensors():
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    t = nested.nested_tensor(pieces())
+    with torch.no_grad():
+        out, weights = attention(t, t, t)
+        each = [attention(p, p, p) for p in pieces()]
+        assert attention(t, t, t, need_weights=False)[1] is None
+        assert attention(t, t, t, average_attn_weights=False)[1].shape == (3, 2, 5, 5)
+    same(out, [o for o, _ in each])
+    assert torch.allclose(weights, nested.nested_tensor([w for _, w in each]).to_padded_tensor(0.0))
+
+
+# why PyTorch refuses: (options of the layer, what is done to it, other arguments)
+NOT_FAST = {
+    "training is enabled": ({}, lambda m: m.train(), {}),
+    "batch_first was not True": ({"batch_first": False}, None, {}),
+    "self.num_heads is not even": ({"num_heads": 1}, None, {}),
+    "self.bias_k was not None": ({"add_bias_kv": True}, None, {}),
+    "in_proj_weight was None": ({"kdim": 4}, None, {}),
+    "supplying both src_key_padding_mask": ({}, None, {"attn_mask": torch.zeros(5, 5)}),
+    "some Tensor argument has_torch_function": ({}, None, {"layout": torch.jagged}),
+    "grad is enabled": ({}, lambda m: torch.set_grad_enabled(True), {}),
+}
+
+
+@pytest.mark.parametrize("words", NOT_FAST)
+def test_attention_refuses_nested_tensors(words):
+    options, change, given = NOT_FAST[words]
+    options = {"num_heads": 2, "batch_first": True, **options}
+    attention = torch.nn.MultiheadAttention(8, **options).eval()
+    t = nested.nested_tensor(pieces(), layout=given.get("layout"))
+    rest = {k: v for k, v in given.items() if k != "layout"}
+    with torch.no_grad():
+        if change is not None:
+            change(attention)
+        with pytest.raises(AssertionError, match=f"The fast path was not hit because {words}"):
+            attention(t, t, t, **rest)

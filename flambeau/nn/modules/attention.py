@@ -97,6 +97,11 @@ class MultiheadAttention(Module):
         """key_padding_mask (N, S) says which keys to leave out, attn_mask (L, S) or
         (N * num_heads, L, S) which for which query; numbers are added to the scores.
         """
+        if query.is_nested or key.is_nested or value.is_nested:
+            from flambeau.nn.modules.nested_attention import attend  # rare
+
+            masks = (key_padding_mask, attn_mask)
+            return attend(self, query, key, value, masks, need_weights, average_attn_weights)
         swap = self.batch_first and query.dim() == 3
         if swap:  # the same tensor stays the same tensor: projections are then one product
             same_key, same_value = key is query, value is key

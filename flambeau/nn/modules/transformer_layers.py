@@ -63,6 +63,8 @@ def detect_causal(mask, said, length):
 
 
 def sequence_length(t, batch_first):
+    if t.is_nested:
+        return None
     return t.shape[1 if batch_first and t.ndim == 3 else 0]
 
 
