@@ -48,22 +48,6 @@ class Named(Apart):
     @staticmethod
     def vmap(info, in_dims, x, *, y):
         return x * 2, 0
-class One(Apart):
-    @staticmethod
-    def vmap(info, in_dims, x):
-        return x * 2
-class Many(Apart):
-    @staticmethod
-    def vmap(info, in_dims, x):
-        return x * 2, x, 0
-class Unlike(Apart):
-    @staticmethod
-    def vmap(info, in_dims, x):
-        return x * 2, (0,)
-class Named(Apart):
-    @staticmethod
-    def vmap(info, in_dims, x, *, y):
-        return x * 2, 0
 def dual(f):
     with fw.dual_level():
         return f()
