@@ -391,6 +391,12 @@ def tensordot(a, b, dims: object = 2, out: OptionalTensor = None):
         return found
     if out.dtype is not found.dtype:
         raise errors.not_exact_out(found.dtype, out.dtype, _TENSORDOT_OUT)
+    if out.requires_grad and out.shape != found.shape:
+        raise RuntimeError(
+            "tensordot(): the 'out' tensor was specified and requires gradients, and its shape "
+            "does not match the expected result. Either remove the 'out' argument, ensure it "
+            "does not require gradients, or make sure its shape matches the expected output."
+        )
     return _write(found, out)
 
 
@@ -503,6 +509,8 @@ def chain_matmul(*matrices, out=None):
                 f"{list(b.shape)} cannot be multiplied"
             )
     found = _chain(list(matrices))
+    if out is not None and found.requires_grad and len(matrices) > 1:
+        raise errors.out_requires_grad("mm")
     return found if out is None else _write(found, out)
 
 

@@ -191,9 +191,20 @@ def test_refusals():
         (lambda: torch.einsum("ij->ik", x), RuntimeError, "output subscript k does not appear"),
         (lambda: torch.einsum("ij"), ValueError, r"einsum\(\): must specify the equation string"),
         (lambda: torch.tensordot(x, y), RuntimeError, "contracted dimensions need to match"),
+        (lambda: torch.tensordot(x, x.t(), 1, out=torch.empty(1, 1, requires_grad=True)),
+         RuntimeError, "the 'out' tensor was specified and requires gradients"),
     ):  # fmt: skip
         with pytest.raises(kind, match=text):
             call()
+
+
+def test_chains_do_not_write_what_wants_a_gradient():
+    x = torch.ones(2, 2, requires_grad=True)
+    with (
+        pytest.warns(UserWarning, match="chain_matmul is deprecated"),
+        pytest.raises(RuntimeError, match="don't support automatic differentiation"),
+    ):
+        torch.chain_matmul(x, x, out=torch.empty(2, 2))
 
 
 DERIVATIVES = [
