@@ -153,6 +153,7 @@ _ELSEWHERE = {
     "TensorType": "jit.types",
     "Future": "futures",
     "_assert_async": "_checks",
+    "_assert_tensor_metadata": "_checks",
     "compile_to_object": "compiler.ahead",
     "Event": "accelerator.events",
     "Stream": "accelerator.events",

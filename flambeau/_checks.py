@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from flambeau._device import resolve
 from flambeau._dtype import bool_
 from flambeau._tensor import Tensor
 
@@ -56,3 +57,39 @@ def _assert_async(input, assert_msg: str | None = None) -> None:
     if not input:
         usual = "Expected Tensor with single nonzero value, but got zero"
         raise RuntimeError(usual if assert_msg is None else assert_msg)
+
+
+_LAYOUTS = {
+    "strided": "Strided", "sparse_coo": "Sparse", "sparse_csr": "SparseCsr",
+    "sparse_csc": "SparseCsc", "sparse_bsr": "SparseBsr", "sparse_bsc": "SparseBsc",
+}  # fmt: skip
+
+
+def _assert_tensor_metadata(
+    a,
+    size: Any = None,
+    stride: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    layout: Any = None,
+) -> None:
+    """Complain if a tensor is not what it is said to be; None is not asked."""
+
+    def shown(kind):
+        return _LAYOUTS.get(repr(kind).removeprefix("torch."), repr(kind))
+
+    if size is not None and list(size) != list(a.shape):
+        _mismatch("sizes", list(size), list(a.shape))
+    if stride is not None and list(stride) != list(a.stride()):
+        _mismatch("strides", list(stride), list(a.stride()))
+    if dtype is not None and dtype is not a.dtype:
+        _mismatch("dtype", dtype.scalar_name, a.dtype.cpp_name)
+    if device is not None and resolve(device) != a.device:
+        _mismatch("device", device, a.device)
+    if layout is not None and layout is not a.layout:
+        _mismatch("layout", shown(layout), shown(a.layout))
+
+
+def _mismatch(what, expected, found):
+    raise RuntimeError(f"Tensor {what} mismatch! Expected: {expected}, Got: {found}")

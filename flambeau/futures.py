@@ -1,12 +1,16 @@
 """`torch.futures`: results that arrive later, on whatever thread brings them."""
 
+import contextlib
+import logging
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class Future(Generic[T]):
@@ -62,13 +66,23 @@ class Future(Generic[T]):
         with self._lock:
             if self._ready.is_set():
                 raise RuntimeError(
-                    "Future can't be marked as completed twice: it has a result already"
+                    "Attempting to mark a completed Future as complete again. Note that a Future "
+                    "can only be marked completed once."
                 )
             self._value, self._error = value, error
             self._ready.set()
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
+            self._tell(callback)
+
+    def _tell(self, callback):
+        try:
             callback(self)
+        except Exception as error:  # of nobody's interest but the reader's
+            _log.error("%s", _said_of(error))
+
+    def __reduce__(self) -> Any:
+        raise RuntimeError("Can not pickle torch.futures.Future")
 
     def add_done_callback(self, callback: Callable[["Future[T]"], None]) -> None:
         """Call callback(self) when this is done, or now if it is."""
@@ -76,7 +90,7 @@ class Future(Generic[T]):
             if not self._ready.is_set():
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._tell(callback)
 
     def then(self, callback: Callable[["Future[T]"], Any]) -> "Future[Any]":
         """The future of callback(self)."""
@@ -87,7 +101,7 @@ class Future(Generic[T]):
             try:
                 result = callback(future)
             except Exception as error:
-                later.set_exception(error)
+                later.set_exception(RuntimeError(_said_of(error)))
             else:
                 later.set_result(result)
 
@@ -97,6 +111,7 @@ class Future(Generic[T]):
 
 def collect_all(futures: Sequence[Future]) -> Future[list[Future]]:
     """A future that is done when all of these are; its value is their list."""
+    _check(futures)
     whole: Future[list[Future]] = Future()
     waiting, lock = [len(futures)], threading.Lock()
 
@@ -105,9 +120,18 @@ def collect_all(futures: Sequence[Future]) -> Future[list[Future]]:
             waiting[0] -= 1
             last = waiting[0] == 0
         if last:
-            whole.set_result(list(futures))
+            failed = next((future for future in futures if future._error is not None), None)
+            if failed is None:
+                whole.set_result(list(futures))
+            else:
+                whole.set_exception(failed._error)
 
-    whole._drive = lambda: [future.wait() for future in futures]
+    def drive():
+        for future in futures:
+            with contextlib.suppress(Exception):  # the whole says it
+                future.wait()
+
+    whole._drive = drive
     if not futures:
         whole.set_result([])
     for future in futures:
@@ -117,4 +141,15 @@ def collect_all(futures: Sequence[Future]) -> Future[list[Future]]:
 
 def wait_all(futures: Sequence[Future]) -> list:
     """The values of all of these."""
+    _check(futures)
     return [future.wait() for future in futures]
+
+
+def _check(futures):
+    if any(future is None for future in futures):
+        raise RuntimeError("Future can't be None")
+
+
+def _said_of(error):
+    kind, lines = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
+    return f"Got the following error when running the callback: {kind}: {error}\n\nAt:\n{lines}"

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import re
 import sys
 
 import pytest
@@ -745,3 +746,42 @@ def test_names_that_are_passed_on():
 def test_functions_say_what_they_lack(name, words):
     with pytest.raises(NotImplementedError, match=words):
         getattr(flambeau.autograd.Function, name)(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "asked, text",
+    [
+        ({"size": [3]}, "Tensor sizes mismatch! Expected: [3], Got: [3, 4]"),
+        ({"stride": [1, 2]}, "Tensor strides mismatch! Expected: [1, 2], Got: [4, 1]"),
+        ({"dtype": flambeau.int32}, "Tensor dtype mismatch! Expected: Int, Got: float"),
+        ({"layout": flambeau.sparse_coo}, "layout mismatch! Expected: Sparse, Got: Strided"),
+        ({"device": "meta"}, "Tensor device mismatch! Expected: meta, Got: cpu"),
+    ],
+)
+def test_what_a_tensor_is_said_to_be(asked, text):
+    t = flambeau.ones(3, 4)
+    flambeau._assert_tensor_metadata(t, [3, 4], [4, 1], flambeau.float32, device="cpu")
+    with pytest.raises(RuntimeError, match=re.escape(text)):
+        flambeau._assert_tensor_metadata(t, **asked)
+
+
+def test_futures_tell_what_went_wrong():
+    from flambeau.futures import Future, collect_all, wait_all
+
+    def bad(future):
+        raise ValueError("bad")
+
+    done = Future()
+    done.add_done_callback(bad)  # said, and forgotten
+    done.set_result(1)
+    assert done.wait() == 1
+    with pytest.raises(RuntimeError, match="can only be marked completed once"):
+        done.set_result(2)
+    for wait in (Future.wait, lambda f: wait_all([done, f]), lambda f: collect_all([f]).wait()):
+        with pytest.raises(RuntimeError, match="running the callback: ValueError: bad"):
+            wait(done.then(bad))
+    for wait in (wait_all, collect_all, lambda them: flambeau.jit.wait(them[0])):
+        with pytest.raises(RuntimeError, match="Future can't be None"):
+            wait([None])
+    with pytest.raises(RuntimeError, match="Can not pickle"):
+        flambeau.save(done, io.BytesIO())

@@ -43,7 +43,7 @@ def test_the_tracker_knows_the_modules_that_run():
         out = model(flambeau.ones(1, 2, requires_grad=True))
         assert not tracker.is_bw
         out.sum().backward()
-        assert tracker.is_bw
+        assert not tracker.is_bw
     assert seen == [{"Global", "Sequential", f"Sequential.{k}"} for k in (0, 1)]
     assert tracker.parents == {"Global"}
 
@@ -131,3 +131,13 @@ def test_modules_of_objects_are_set():
     assert kind.__module__ == "somewhere.else"
     with pytest.raises(TypeError, match="The mod argument should be a string"):
         flambeau.utils.set_module(kind, 3)
+
+
+def test_a_tracker_tells_backward_until_it_ends():
+    module, seen = flambeau.nn.Linear(2, 2), []
+    with ModuleTracker() as tracker:
+        out = module(flambeau.ones(2))
+        out.register_hook(lambda _: seen.append(tracker.is_bw))
+        out.sum().backward()
+        assert not tracker.is_bw and tracker.parents == {"Global"}
+    assert seen == [True]

@@ -61,4 +61,6 @@ def fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
 
 def wait(future: Future) -> Any:
     """The result of a task."""
+    if future is None:
+        raise RuntimeError("Future can't be None")
     return future.wait()

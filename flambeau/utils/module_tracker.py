@@ -3,6 +3,7 @@
 import weakref
 from typing import Any
 
+from flambeau.autograd.engine import current_pass, queue_callback
 from flambeau.autograd.graph import register_multi_grad_hook
 from flambeau.nn.modules.module import (
     register_module_forward_hook,
@@ -27,12 +28,11 @@ class ModuleTracker:
         self._known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._seen: weakref.WeakSet = weakref.WeakSet()
         self._handles: list[Any] = []
-        self._going_back = False
 
     @property
     def is_bw(self) -> bool:
         """Does a backward run?"""
-        return self._going_back
+        return current_pass() is not None
 
     def _name(self, module: Any) -> str:
         if module not in self._known:
@@ -46,7 +46,8 @@ class ModuleTracker:
 
     def _enter(self, name: str, back: bool) -> Any:
         def enter(*_: Any) -> None:
-            self._going_back = back
+            if back and name not in self.parents:  # what has no gradient never leaves
+                queue_callback(self._leave(name))
             self.parents.add(name)
 
         return enter
@@ -82,7 +83,6 @@ class ModuleTracker:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._going_back = False
 
 
 def _differentiable(values: Any) -> list[Any]:
