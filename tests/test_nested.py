@@ -1,6 +1,7 @@
 """Nested tensors against the same functions of each piece."""
 
 import copy
+import io
 import pickle
 
 import pytest
@@ -487,3 +488,15 @@ def test_attention_refuses_nested_tensors(words):
             change(attention)
         with pytest.raises(AssertionError, match=f"The fast path was not hit because {words}"):
             attention(t, t, t, **rest)
+
+
+@pytest.mark.parametrize("change", [lambda t: t, lambda t: t.transpose(1, 2)])
+def test_files_of_weights_hold_nested_tensors(change):
+    t = change(nested.nested_tensor(pieces()))
+    file = io.BytesIO()
+    torch.save({"held": t}, file)
+    file.seek(0)
+    found = torch.load(file, weights_only=True)["held"]
+    same(found, t.unbind())
+    assert torch.equal(found._nested_tensor_strides(), t._nested_tensor_strides())
+    assert found.is_contiguous() is t.is_contiguous()

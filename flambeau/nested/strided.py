@@ -135,6 +135,25 @@ class PiecewiseTensor(Nested):
         counts = flambeau.tensor([t.numel() for t in self.pieces], dtype=flambeau.int64)
         return counts.cumsum(0) - counts
 
+    def saved_parts(self) -> tuple:
+        """(memory, sizes, strides, offsets), as files have nested tensors."""
+        spans = [
+            1 + sum((s - 1) * step for s, step in zip(t.shape, t.stride())) if t.numel() else 0
+            for t in self.pieces
+        ]
+        memory = [
+            t.detach().as_strided((span,), (1,), t.storage_offset())
+            for t, span in zip(self.pieces, spans)
+        ]
+        ends = flambeau.tensor(spans, dtype=flambeau.int64).cumsum(0)
+        leaf = self.is_leaf and self.requires_grad
+        return (
+            flambeau.cat(memory).requires_grad_(leaf) if memory else flambeau.empty(0),
+            self._nested_tensor_size(),
+            self._nested_tensor_strides(),
+            ends - flambeau.tensor(spans, dtype=flambeau.int64),
+        )
+
     def data_ptr(self) -> int:
         return self.pieces[0].data_ptr() if self.pieces else 0
 

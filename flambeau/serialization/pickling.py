@@ -123,6 +123,8 @@ def _reduce_tensor(t):
     cls, parameters = type(t), sys.modules.get("flambeau.nn.parameter")
     if cls is Tensor and not t.__dict__:
         return _plain(t)
+    if hasattr(cls, "saved_parts"):  # nested tensors
+        return r.rebuild_nested, t.saved_parts()
     if parameters is not None:
         if isinstance(t, parameters.UninitializedTensorMixin):
             usual = t.dtype is _dtype.default_dtype() and t.device.type == "cpu"

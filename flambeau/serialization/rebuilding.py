@@ -257,6 +257,22 @@ def rebuild_sparse(kind, data):
         raise wrong(f"a sparse tensor that is none: {error}") from None
 
 
+def rebuild_nested(memory, sizes, strides, offsets):
+    """A nested tensor of pieces in one memory."""
+    from flambeau.nested.strided import PiecewiseTensor  # few files have such tensors
+
+    parts = (memory, sizes, strides, offsets)
+    if not all(type(t) is Tensor for t in parts) or memory.dim() != 1:
+        raise wrong("a nested tensor that is none")
+    try:
+        places = zip(sizes.tolist(), strides.tolist(), offsets.tolist())
+        held = memory.detach()
+        pieces = [held.as_strided(*place) for place in places]
+        return PiecewiseTensor.of(pieces).requires_grad_(memory.requires_grad)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise wrong(f"a nested tensor that is none: {error}") from None
+
+
 def encode(text, encoding="latin1"):
     """How old pickles write bytes."""
     known = isinstance(encoding, str) and encoding in ("latin1", "latin-1", "utf-8")
@@ -289,6 +305,7 @@ ALLOWED = {
     "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
     "torch._utils._rebuild_qtensor": rebuild_quantized,
     "torch._utils._rebuild_sparse_tensor": rebuild_sparse,
+    "torch._utils._rebuild_nested_tensor": rebuild_nested,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,

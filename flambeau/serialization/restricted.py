@@ -13,7 +13,7 @@ from pickle import UnpicklingError
 from flambeau._device import device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor
-from flambeau.serialization.rebuilding import ALLOWED, StorageKind, set_state
+from flambeau.serialization.rebuilding import ALLOWED, StorageKind, rebuild_nested, set_state
 from flambeau.serialization.safe_names import (
     BLOCKED,
     OLD_NAMES,
@@ -156,6 +156,8 @@ class Machine:
             raise broken("arguments that are not a tuple")
         if any(function is f for f in _CALLABLE) or self.is_safe(function):
             self.check_items(function, arguments)
+            if function is rebuild_nested:  # numbers of the file say where its pieces lie
+                getattr(self.persistent_load, "fill", tuple)()
             return function(*arguments)
         if isinstance(function, type) and function is allowed("torch.nn.parameter.Parameter"):
             return function(*arguments)

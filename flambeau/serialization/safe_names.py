@@ -66,7 +66,7 @@ def name_of(item):
 _NOT_HERE = re.compile(
     r"torch\.(cuda\.)?((float[48]|u?int\dx?|bits\d)\w*"
     r"|(Float[48]|Bits)\w*Storage|sparse\.\w+)"
-    r"|torch\._utils\._rebuild_(sparse_tensor|nested_tensor|wrapper_subclass|device_\w+)"
+    r"|torch\._utils\._rebuild_(sparse_tensor|wrapper_subclass|device_\w+)"
 )
 
 
