@@ -249,3 +249,38 @@ def test_changes_in_place_do_not_reach_the_data(make):
     x = torch.tensor([-1.0, 2.0])
     changed = make(x, torch.tensor([True, False])).abs_()
     assert x.tolist() == [-1, 2] and changed.get_data()[0] == 1
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_coo", "to_sparse_csr"])
+@pytest.mark.parametrize("name", ["div", "eq", "maximum", "remainder", "add", "mul"])
+def test_sparse_masked_tensors_meet_where_their_elements_are(name, layout):
+    data, other = torch.arange(1.0, 7).reshape(2, 3), torch.full((2, 3), 4.0)
+    mask = data > 3
+    there = getattr(mask, layout)()
+    one, two = (masked.masked_tensor(t.sparse_mask(there), there) for t in (data, other))
+    function = getattr(torch, name)
+    found = function(one, two)
+    assert torch.equal(found.get_data().to_dense()[mask], function(data, other)[mask])
+    assert torch.equal(found.get_mask().to_dense(), mask)
+    assert one.amax().item() == 6 and one.argmin().item() == 3
+
+
+@pytest.mark.parametrize(
+    "error, words, data, mask",
+    [
+        (TypeError, "same layout", "eye(2).to_sparse()", "eye(2).bool()"),
+        (TypeError, "sparse_csc is not", "eye(2).to_sparse_csc()", "eye(2).bool().to_sparse_csc()"),
+        (ValueError, "same indices", "eye(2).to_sparse()", "eye(2).flip(0).bool().to_sparse()"),
+        (ValueError, "crow or col", "eye(2).to_sparse_csr()",
+         "eye(2).flip(0).bool().to_sparse_csr()"),
+    ],
+)  # fmt: skip
+def test_data_and_mask_that_do_not_go_together_are_refused(error, words, data, mask):
+    data, mask = (eval(text, {"eye": torch.eye}) for text in (data, mask))
+    with pytest.raises(error, match=words):
+        masked.masked_tensor(data, mask)
+
+
+def test_masked_tensor_of_what_wants_gradients_warns():
+    with pytest.warns(UserWarning, match="not recommended to create a MaskedTensor"):
+        masked.masked_tensor(torch.ones(2, requires_grad=True), torch.tensor([True, False]))

@@ -252,8 +252,9 @@ def mul(a, b):
     if a.shape != b.shape:
         a, b = _to_common_shape(a, b)
     if not is_coo(a):
-        found = to_compressed(mul(to_coo(a), to_coo(b)), a._layout.kind, blocks_of(a))
-        return with_values(found, values_of(found), "MulBackward0")
+        with no_grad():
+            found = to_compressed(mul(to_coo(a), to_coo(b)), a._layout.kind, blocks_of(a))
+        return recorded("MulBackward0", found, (a, b), _times_second, _times_first)
     if pattern_of(a).same(pattern_of(b)) and parts_of(a).coalesced:
         return with_values(a, values_of(a) * values_of(b))
     a, b = coalesce(a), coalesce(b)
@@ -551,7 +552,7 @@ def _select_row(t, dim, index, name="select"):
         values = values_of(t).select(at, index)
         return compressed(t._layout.kind, parts.compressed, parts.plain, values, shape)
     if not batch:
-        return select(to_coo(t), dim, index)
+        return coalesce(select(to_coo(t), dim, index))
     if dim >= batch:
         raise RuntimeError(
             f"{name}(): selecting sparse dimensions is not supported for batched sparse compressed "

@@ -224,8 +224,12 @@ def _batched(t, kind, shape):
     batch = tuple(sizes[:-2])
     which = flat_places(indices[:-2], batch)
     total = Size(batch).numel()
+    if not total:
+        raise RuntimeError(
+            f"to_sparse_{kind.name[-3:]}: Expected product of batch dimensions to be non-zero."
+        )
     each = which.bincount(minlength=total)
-    count = int(each[0]) if total else 0
+    count = int(each[0])
     if not bool((each == count).all()):
         raise RuntimeError("Expect the same number of specified elements per batch.")
     major, minor = (indices[-2], indices[-1]) if kind in BY_ROWS else (indices[-1], indices[-2])
@@ -239,6 +243,8 @@ def _batched(t, kind, shape):
     ends = pointers[1:].reshape(*batch, high)[..., -1:]
     base = starts[..., :1]
     crow = public("cat")([starts - base, ends - base], -1)
+    if not high:
+        crow = pointers.new_zeros((*batch, 1))
     values = values.reshape(*batch, count, *values.shape[1:])
     return compressed(kind, crow, minor.reshape(*batch, count), values, shape)
 

@@ -163,6 +163,12 @@ def check_coo(indices, values, shape, is_coalesced=None):
 
 # -- rows and columns ------------------------------------------------------------------------------
 
+_LINES = {
+    sparse_csr: "rows",
+    sparse_csc: "columns",
+    sparse_bsr: "row blocks",
+    sparse_bsc: "column blocks",
+}
 _WORDS = {True: ("crow", "col", "nrows", "ncols"), False: ("ccol", "row", "ncols", "nrows")}
 
 
@@ -205,6 +211,9 @@ def sparse_compressed_tensor(
 
 
 def _matrix_size(pointers, places, values, layout):
+    if not pointers.ndim:
+        crow = _WORDS[layout in BY_ROWS][0]
+        raise RuntimeError(f"{crow}_indices must have dimensionality >= 1 but got 0")
     batch = tuple(pointers.shape[:-1])
     major = pointers.shape[-1] - 1
     minor = int(places.max()) + 1 if places.numel() else 0
@@ -218,15 +227,15 @@ def _matrix_size(pointers, places, values, layout):
 
 def check_compressed(pointers, places, values, shape, layout):
     """What must hold of rows (or columns) and their places."""
-    crow, col, major, _ = _WORDS[layout in BY_ROWS]
+    crow, col, *_ = _WORDS[layout in BY_ROWS]
     batch = _check_parts(pointers, places, values, crow, col)
     sides = _check_sizes(pointers, places, values, shape, layout, batch, crow, col)
     high, wide = sides if layout in BY_ROWS else sides[::-1]
     count = values.shape[batch]
     if pointers.shape[-1] != high + 1:
         raise RuntimeError(
-            f"{crow}_indices.shape[-1] must be equal to the number of {major} + 1 (={high + 1}), "
-            f"but got {pointers.shape[-1]}"
+            f"{crow}_indices.shape[-1] must be equal to the number of {_LINES[layout]} + 1 "
+            f"(={high + 1}), but got {pointers.shape[-1]}"
         )
     if places.shape[-1] != count:
         raise RuntimeError(

@@ -304,18 +304,18 @@ def sampled_addmm(input, a, b, *, beta=1.0, alpha=1.0, out=None):
     rows = rows_from(parts.compressed, nnz(input)).long()
     columns = parts.plain.long()
     right = b.transpose(-2, -1)
-    if not columns.shape[0]:
-        return input
-    if int(columns.min()) < 0 or int(columns.max()) >= right.shape[0]:
+    there = columns.shape[0] > 0
+    if there and (int(columns.min()) < 0 or int(columns.max()) >= right.shape[0]):
         raise RuntimeError("found an index that is out of bounds for the size of a sparse tensor")
-    if a.dtype in _WITH_KERNELS and a.device.type == "cpu":
+    if there and a.dtype in _WITH_KERNELS and a.device.type == "cpu":
         dots = bag_dots(a, right, columns, rows, -1)
     else:
         dots = (a.index_select(0, rows) * right.index_select(0, columns)).sum(-1)
     values = dots if alpha == 1 else dots * alpha
     if beta != 0:
         values = values + (values_of(input) * beta if beta != 1 else values_of(input))
-    return over(pattern_of(input), values, "SparseSampledAddmmBackward0")
+    found = over(pattern_of(input), values, "SparseSampledAddmmBackward0")
+    return found if out is None else out.copy_(found)
 
 
 def spsolve(a, b):

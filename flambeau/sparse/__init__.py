@@ -75,7 +75,7 @@ def sampled_addmm(
     out: Any = None,
 ) -> Tensor:
     """beta input + alpha mat1 mat2 at the places where input has elements."""
-    return products.sampled_addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    return products.sampled_addmm(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
 
 
 @answerable

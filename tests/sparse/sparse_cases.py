@@ -309,6 +309,13 @@ torch._validate_sparse_csr_tensor_args(torch.tensor([0,2,0,2])[::2],torch.tensor
 torch._validate_compressed_sparse_indices(True,torch.tensor([0,1]),torch.tensor([4]),1,1,1)
 gradient(lambda x:torch.sparse.mm(x,x.t()).to_dense()**2,torch.sparse_coo_tensor(i*0,v,(2,2)))
 gradient(lambda x:x.coalesce().values()**2,torch.sparse_coo_tensor(i*0,v,(2,2)))
+torch.sparse.sampled_addmm(c,torch.ones(2,3),torch.ones(3,4),out=c.clone())
+torch.ones(0,2,2).to_sparse_csr()
+torch.ones(2,0,2).to_sparse_csr().crow_indices()
+torch._validate_sparse_csr_tensor_args(torch.tensor([0,2,3,3]),i[1],v,(2,3))
+torch._validate_sparse_bsc_tensor_args(torch.tensor([0]),i[1],v[:,None,None],(2,3))
+torch.select_copy(c,1,2)
+gradient(lambda x:x*torch.ones(2,4).to_sparse_csr(),c)
 """.strip().splitlines()
 
 

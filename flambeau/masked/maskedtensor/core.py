@@ -5,10 +5,13 @@ It is a subclass of Tensor over a copy of its data, and answers for functions by
 reductions leave masked elements out. Two masks must be equal to meet.
 """
 
+import warnings
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau._sparse.conversion import with_values
+from flambeau._sparse.tensors import values_of
 from flambeau.masked import functions
 from flambeau.ops.table import TABLE
 
@@ -79,7 +82,14 @@ class MaskedTensor(Tensor):
     def __new__(
         cls: Any, data: Tensor, mask: Tensor, requires_grad: bool = False
     ) -> "MaskedTensor":
-        _check(data, mask)
+        data, mask = _check(data, mask)
+        if data.requires_grad:
+            warnings.warn(
+                "It is not recommended to create a MaskedTensor with a tensor that requires_grad. "
+                "To avoid this, you can use data.detach().clone()",
+                UserWarning,
+                stacklevel=2,
+            )
         base: Any = Tensor
         with flambeau._C.DisableTorchFunctionSubclass():
             out = base._make_subclass(cls, data.detach().clone(), requires_grad)
@@ -91,7 +101,7 @@ class MaskedTensor(Tensor):
 
     @classmethod
     def _from_values(cls, data: Tensor, mask: Tensor) -> "MaskedTensor":
-        _check(data, mask)
+        data, mask = _check(data, mask)
         return _wrapped(data.clone(), mask.clone())
 
     def get_data(self) -> Tensor:
@@ -185,19 +195,44 @@ class MaskedTensor(Tensor):
         return "MaskedTensor(\n" + _rows(data.tolist(), mask.tolist(), 2) + "\n)"
 
 
-def _check(data: Any, mask: Any) -> None:
-    if not isinstance(data, Tensor):
-        raise TypeError("data must be a Tensor")
-    if not isinstance(mask, Tensor):
-        raise TypeError("mask must be a Tensor")
-    if isinstance(data, MaskedTensor) or isinstance(mask, MaskedTensor):
-        raise TypeError("MaskedTensor data and mask must be plain Tensors")
+def _check(data: Any, mask: Any) -> tuple[Tensor, Tensor]:
+    """Data and mask, if they go together; sparse data only where the mask has elements."""
+    for name, t in (("data", data), ("mask", mask)):
+        if not isinstance(t, Tensor) or isinstance(t, MaskedTensor):
+            raise TypeError(f"{name} must be a Tensor")
+    if data.layout is not mask.layout:
+        raise TypeError("data and mask must have the same layout.")
+    if data.layout not in (flambeau.strided, flambeau.sparse_coo, flambeau.sparse_csr):
+        raise TypeError(f"data layout of {data.layout} is not supported.")
     if data.dim() != mask.dim():
         raise ValueError("data.dim() must equal mask.dim()")
     if data.shape != mask.shape:
         raise ValueError("data.size() must equal mask.size()")
     if mask.dtype is not flambeau.bool:
         raise TypeError("mask must have dtype bool.")
+    if data.layout is flambeau.strided:
+        return data, mask
+    if data.layout is flambeau.sparse_coo:
+        data, mask = data.coalesce(), mask.coalesce()
+    if data._nnz() != mask._nnz():
+        data = data.sparse_mask(mask)
+    _check_places(data, mask)
+    return data, mask
+
+
+def _check_places(data: Tensor, mask: Tensor) -> None:
+    """Are the elements of a sparse tensor where those of its mask are?"""
+    if data.layout is flambeau.sparse_coo:
+        if not flambeau.equal(data._indices(), mask._indices()):
+            raise ValueError(
+                "data and mask are both sparse COO tensors but do not have the same indices."
+            )
+    elif not flambeau.equal(data.crow_indices(), mask.crow_indices()) or not flambeau.equal(
+        data.col_indices(), mask.col_indices()
+    ):
+        raise ValueError(
+            "data and mask are both sparse CSR tensors but do not share either crow or col indices."
+        )
 
 
 def _tensors_match(a: Tensor, b: Tensor, exact: bool = True, rtol: float = 1e-5,
@@ -306,7 +341,8 @@ def _kept(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
                 "Input masks must match. If you need support for this, please open an issue on "
                 "Github."
             )
-    data = func(*map(_plain, args), **{key: _plain(value) for key, value in kwargs.items()})
+    run = _on_values if len(masks) > 1 and masks[0].layout is not flambeau.strided else _called
+    data = run(func, [_plain(a) for a in args], {key: _plain(v) for key, v in kwargs.items()})
     in_place = name.endswith("_") and not name.startswith("__")
     if in_place or (name.startswith("__i") and name != "__invert__"):
         return args[0]
@@ -314,10 +350,23 @@ def _kept(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
     return _wrapped(data, mask if data.shape == mask.shape else mask.expand(data.shape))
 
 
+def _called(func: Any, args: list, kwargs: dict) -> Any:
+    return func(*args, **kwargs)
+
+
+def _on_values(func: Any, args: list, kwargs: dict) -> Any:
+    """A function of sparse tensors whose elements are at the same places: one of their values."""
+    sparse = [a for a in args if isinstance(a, Tensor) and a.layout is not flambeau.strided]
+    found = func(*[values_of(a) if any(a is s for s in sparse) else a for a in args], **kwargs)
+    return with_values(sparse[0], found)
+
+
 def _reduced(func: Any, name: str, args: tuple, kwargs: dict) -> Any:
     t, *rest = args
     data, mask = _plain(t), t._mask
     dim = rest[0] if rest and name != "norm" else kwargs.get("dim")
+    if dim is None:  # a number has no places
+        data, mask = data.to_dense(), mask.to_dense()
     if name in ("all", "any"):
         whole = functions.filled(data.bool(), mask, name == "all")
         found = func(whole, *rest, **kwargs)
