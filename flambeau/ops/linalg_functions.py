@@ -249,7 +249,7 @@ def _basis(A, q, rounds, M):
         A = A - M
     rounded = A.dtype.category < d.FLOATING or A.dtype is d.bfloat16
     dtype = d.float32 if rounded else A.dtype
-    R = A.new_empty((A.shape[-1], q), dtype=dtype).normal_()
+    R = public("empty")((A.shape[-1], q), dtype=dtype, device=A.device).normal_()
     orthonormal = public("linalg_qr")
     Q = orthonormal(A @ R)[0]
     for _ in range(rounds):

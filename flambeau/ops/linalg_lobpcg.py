@@ -118,7 +118,9 @@ def lobpcg(
     tol = d.finfo(A.dtype).eps ** 0.5 if tol is None else tol
     rounds = MOST_ROUNDS if niter is None or niter < 0 else niter
     *batch, m, _ = A.shape
-    start = A.new_empty((*batch, m, n)).normal_() if X is None else X
+    start = X
+    if X is None:
+        start = public("empty")((*batch, m, n), dtype=A.dtype, device=A.device).normal_()
     first = start.detach().expand(*batch, m, n).reshape(-1, m, n)
     flat, mass, shortcut = (_matrices(t, A.shape) for t in (A, B, iK))
     upward = largest is None or bool(largest)

@@ -394,6 +394,8 @@ def test_few_eigenpairs_of_sparse_matrices(layout):
     a = torch.diag(torch.arange(1.0, 31, dtype=torch.float64))
     values, vectors = torch.lobpcg(getattr(a, layout)(), k=2, niter=200)
     assert values.tolist() == pytest.approx([30, 29]) and vectors.shape == (30, 2)
+    found = torch.svd_lowrank(getattr(a, layout)(), q=30)
+    assert found[1].tolist() == pytest.approx(range(30, 0, -1))
 
 
 @pytest.mark.parametrize(
