@@ -73,6 +73,7 @@ SWITCHES = {
     "torch.cpu._is_avx2_supported": lambda: True,
     "torch._dynamo.utils.disable_cache_limit": lambda: lambda function: function,
     "torch._dynamo.eval_frame.is_dynamo_supported": lambda: True,
+    "torch._dynamo.is_dynamo_supported": lambda: True,
     "torch._running_with_deploy": lambda: False,
     "torch.masked.maskedtensor.unary.UNARY_NAMES": (
         "abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp cos cosh digamma erf "

@@ -19,7 +19,7 @@ from flambeau.ops.table import public
 from flambeau.storage import is_uncounted
 from flambeau.transforms import levels
 from flambeau.transforms import rules as rules
-from flambeau.transforms.duals import DualLevel, checked_tangent
+from flambeau.transforms.duals import DualLevel, checked_tangent, moving_on
 from flambeau.transforms.levels import Wrapped, is_at
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -389,7 +389,7 @@ def jvp(
         )
     _check_all(flat, f"{title}: Expected primals to")
     _check_all(moving, f"{title}: Expected tangents to")
-    with DualLevel() as level:
+    with DualLevel() as level, moving_on():
         inside = [level.dual(p, checked_tangent(p, t)) for p, t in zip(flat, moving)]
         result, aux = split_aux(func(*tree_unflatten(inside, tree)), has_aux, title)
     outs, out_tree = tree_flatten(result)

@@ -6,6 +6,7 @@ diagonal, so the tangent takes the place of `g`; some rows have a formula of the
 rest use that a derivative `v(g)` is linear in `g`: the way forward is the way back of the way back.
 """
 
+import contextlib
 import textwrap
 import threading
 from collections.abc import Callable
@@ -175,6 +176,16 @@ class _Forward(threading.local):
 
 
 modes_forward = _Forward()
+
+
+@contextlib.contextmanager
+def moving_on() -> Any:
+    """Things move, though forward mode may be off outside."""
+    on, modes_forward.on = modes_forward.on, True
+    try:
+        yield
+    finally:
+        modes_forward.on = on
 
 
 def checked_tangent(primal: Tensor, tangent: Tensor) -> Tensor:

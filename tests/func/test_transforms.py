@@ -529,6 +529,11 @@ def test_patterns_that_are_refused(x, pattern, sizes, start):
     assert str(error.value).startswith(start)
 
 
+def test_jvp_moves_where_forward_mode_is_off(x):
+    with torch.autograd.forward_ad._set_fwd_grad_enabled(False):
+        close(jvp(torch.sin, (x,), (torch.ones_like(x),))[1], x.cos())
+
+
 def test_chunks_draw_the_same_numbers():
     torch.manual_seed(3)
     drawn = vmap(lambda a: a * 0 + torch.rand(2), randomness="same", chunk_size=2)(torch.ones(5))
