@@ -328,6 +328,13 @@ REFUSED = {
         RuntimeError,
         "cannot call binary pointwise function add.Tensor with inputs of shapes",
     ),
+    "jagged dimension elsewhere": (
+        lambda: (lambda t: t + t.transpose(1, 2))(
+            nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)], layout=torch.jagged)
+        ),
+        RuntimeError,
+        "cannot call binary pointwise function add.Tensor with inputs of shapes",
+    ),
     "size as a number": (lambda: jagged() * jagged().size(1), RuntimeError, "invalid argument j"),
     "softmax of the jagged batch": (
         lambda: jagged().softmax(0),

@@ -268,7 +268,8 @@ class NestedTensor(Nested):
     def _operand(self, value: Any, name: str = "add") -> Any:
         """An argument as it meets the values."""
         if isinstance(value, NestedTensor):
-            if size_of(value._offsets) != size_of(self._offsets):
+            moved = value.dim() == self.dim() and value._ragged_idx != self._ragged_idx
+            if moved or size_of(value._offsets) != size_of(self._offsets):
                 raise RuntimeError(
                     f"cannot call binary pointwise function {name}.Tensor with inputs of shapes "
                     f"{tuple(self.shape)} and {tuple(value.shape)}"
