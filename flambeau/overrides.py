@@ -212,7 +212,7 @@ def handle_torch_function(
     found, modes = _heard(relevant_args), _modes()
     if modes:
         return _told(modes[-1], public_api, found, args, kwargs)
-    result = answer(public_api, found, args, kwargs)
+    result = answer(public_api, found, args, kwargs, in_python=True)
     if result is NotImplemented:
         name = f"{public_api.__module__}.{public_api.__name__}"
         raise TypeError(

@@ -156,6 +156,7 @@ class Silent:
         return NotImplemented
 
 
+@pytest.mark.filterwarnings("ignore:Defining your:DeprecationWarning")
 def test_arguments_speak_for_themselves():
     assert not overrides.has_torch_function((flambeau.ones(1), 3))
     assert overrides.has_torch_function((flambeau.ones(1), Speaker()))

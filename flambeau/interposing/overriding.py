@@ -99,22 +99,25 @@ def _admit(found, value):
         found.insert(next(below, len(found)), value)
 
 
-def answer(func: Callable, found: list, args: tuple, kwargs: dict) -> Any:
-    """What the first of some arguments answers that knows how to; else NotImplemented."""
+def answer(func: Callable, found: list, args: tuple, kwargs: dict, in_python: bool = False) -> Any:
+    """What the first of some arguments answers that knows how to; else NotImplemented.
+
+    in_python: the function is one that PyTorch or a program has written in Python.
+    """
     types = tuple(map(type, found))
     for speaker in found:
         tell = speaker.__torch_function__
         if getattr(tell, "__self__", None) is speaker:
-            _warn_of_method(func)
+            _warn_of_method(func, in_python)
         result = tell(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     return NotImplemented
 
 
-def _warn_of_method(func):
+def _warn_of_method(func, in_python):
     # PyTorch warns in another way where a function of its own is written in Python
-    in_python = resolved(func).startswith("torch.nn.functional")
+    in_python = in_python or resolved(func).startswith("torch.nn.functional")
     warnings.warn(
         "Defining your `__torch_function__` as a plain method is deprecated and will be an error "
         "in future, please define it as a classmethod.",
