@@ -78,3 +78,26 @@ def test_integers_far_out_are_told_apart():
     far = flambeau.tensor([2**62])
     assert not flambeau.isclose(far, far + 1, rtol=0, atol=0)
     assert flambeau.isclose(far, far + 1, rtol=0, atol=1)
+
+
+@pytest.mark.parametrize(
+    "kind, part",
+    [("coo", "indices"), ("csr", "crow_indices"), ("csr", "col_indices"), ("csc", "row_indices")],
+)
+def test_sparse_tensors_are_compared_by_their_parts(kind, part):
+    def made(values, other=False):
+        t = flambeau.tensor(values)
+        t = t if not other else t.flip(0 if part == "crow_indices" else 1)
+        return getattr(t, f"to_sparse_{kind}" if kind != "coo" else "to_sparse")()
+
+    whole = [[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]
+    flambeau.testing.assert_close(made(whole), made(whole))
+    with pytest.raises(AssertionError, match=f"Sparse {kind.upper()} {part} are not equal"):
+        flambeau.testing.assert_close(made(whole), made(whole, other=True))
+    more = [[1.0, 0.0], [0.0, 3.0], [0.0, 0.0]]
+    with pytest.raises(AssertionError, match=f"Sparse {kind.upper()} values are not close"):
+        flambeau.testing.assert_close(made(whole), made(more))
+    with pytest.raises(AssertionError, match="number of specified values in sparse"):
+        flambeau.testing.assert_close(made(whole), made([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    dense = flambeau.tensor(whole)
+    flambeau.testing.assert_close(made(whole), dense, check_layout=False)

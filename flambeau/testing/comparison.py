@@ -141,19 +141,51 @@ class TensorPair(Pair):
                 return f"The values for attribute '{name}' do not match: {actual} != {expected}."
         if "meta" in (self.actual.device.type, self.expected.device.type):
             return None  # shapes without values
-        actual, expected = self.alike()
+        actual, expected = self.actual, self.expected
+        if actual.layout != expected.layout:
+            actual, expected = actual.to_dense(), expected.to_dense()
+        if actual.layout == flambeau.strided:
+            return self.values_differ(actual, expected)
+        return self.sparse_differ(actual, expected)
+
+    def values_differ(self, actual, expected, name="Tensor-likes", exactly=False) -> str | None:
+        rtol, atol = (0.0, 0.0) if exactly else self.tolerances
+        given = actual, expected
+        actual, expected = self.alike(*given)
         close = flambeau.isclose(
-            actual,
-            expected,
-            rtol=self.tolerances[0],
-            atol=self.tolerances[1],
-            equal_nan=self.options.equal_nan,
+            actual, expected, rtol=rtol, atol=atol, equal_nan=self.options.equal_nan
         )
         if close.all():
             return None
         if close.ndim == 0:
-            return scalar_message(self.actual.item(), self.expected.item(), *self.tolerances)
-        return tensor_message(actual, expected, close, *self.tolerances)
+            return scalar_message(given[0].item(), given[1].item(), rtol, atol)
+        return tensor_message(actual, expected, close, rtol, atol, name)
+
+    def sparse_differ(self, actual, expected) -> str | None:
+        """Their places must be equal, their values close."""
+        kind, unlike = str(actual.layout).removeprefix("torch.sparse_").upper(), "does not match"
+        if kind == "COO":
+            a, b = actual.sparse_dim(), expected.sparse_dim()
+            if a != b:
+                return f"The number of sparse dimensions in sparse COO tensors {unlike}: {a} != {b}"
+        a, b = actual._nnz(), expected._nnz()
+        if a != b:
+            return f"The number of specified values in sparse {kind} tensors {unlike}: {a} != {b}"
+        parts = {
+            "COO": ("_indices",),
+            "CSR": ("crow_indices", "col_indices"), "BSR": ("crow_indices", "col_indices"),
+            "CSC": ("ccol_indices", "row_indices"), "BSC": ("ccol_indices", "row_indices"),
+        }[kind]  # fmt: skip
+        for part in parts:
+            name = f"Sparse {kind} {part.removeprefix('_')}"
+            found = getattr(actual, part)(), getattr(expected, part)()
+            said = self.values_differ(*found, name, exactly=True)
+            if said is not None:
+                return said
+        values = "_values" if kind == "COO" else "values"
+        return self.values_differ(
+            getattr(actual, values)(), getattr(expected, values)(), f"Sparse {kind} values"
+        )
 
     def attributes(self) -> Iterator[tuple[str, Any, Any]]:
         actual, expected, options = self.actual, self.expected, self.options
@@ -167,9 +199,8 @@ class TensorPair(Pair):
         if options.check_dtype:
             yield "dtype", actual.dtype, expected.dtype
 
-    def alike(self):
+    def alike(self, actual, expected):
         """Both on one device and of one dtype, wide enough for a difference of integers."""
-        actual, expected = self.actual, self.expected
         if actual.device != expected.device:
             actual, expected = actual.cpu(), expected.cpu()
         dtype = flambeau.promote_types(actual.dtype, expected.dtype)
@@ -280,23 +311,23 @@ def scalar_message(actual, expected, rtol, atol) -> str:
     )
 
 
-def tensor_message(actual, expected, close, rtol, atol) -> str:
+def tensor_message(actual, expected, close, rtol, atol, name="Tensor-likes") -> str:
     """How many elements differ, and the greatest differences among them with their indices."""
     exact = rtol == 0 and atol == 0
     wrong, total = int((~close).sum()), close.numel()
     absolute = (actual - expected).abs()
     relative = absolute / expected.abs()
     lines = [
-        f"Tensor-likes are not {'equal' if exact else 'close'}!",
+        f"{name} are not {'equal' if exact else 'close'}!",
         "",
         f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})",
     ]
-    for name, values, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
+    for kind, values, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
         values = values.masked_fill(close, 0).flatten()
         position = int(values.argmax())
         index = index_of(position, close.shape)
         lines.append(
-            f"Greatest {name} difference: {values[position].item()} at index {index}"
+            f"Greatest {kind} difference: {values[position].item()} at index {index}"
             f"{allowed(tolerance, exact)}"
         )
     return "\n".join(lines)
