@@ -95,8 +95,11 @@ def mish(input: _Any, inplace: bool = False) -> _Any:
     return _rows["mish_" if inplace else "mish"](input)
 
 
+_SCALED = ("ScalingType", "SwizzleType", "scaled_mm")  # they load when first touched
+
+
 def __getattr__(name):
-    if name in ("ScalingType", "SwizzleType", "scaled_mm"):
+    if name in _SCALED:
         from flambeau.nn import scaled_products
 
         value = globals()[name] = getattr(scaled_products, name)
@@ -121,4 +124,4 @@ def __getattr__(name):
 
 def __dir__():
     rows = (n for n, row in _TABLE.items() if _NAMESPACE in row.namespaces)
-    return sorted({*globals(), *(n.removeprefix("functional_") for n in rows)})
+    return sorted({*globals(), *_SCALED, *(n.removeprefix("functional_") for n in rows)})
