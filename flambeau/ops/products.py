@@ -444,11 +444,12 @@ def contract(a, b, left, right):
 @composite(variants="function out", bind=True)
 def _int_mm(input, mat2, *, out: OptionalTensor = None):
     """Product of two matrices of bytes, in int32."""
-    if not (input.ndim and mat2.ndim):
-        dim = 1 if input.ndim else 0
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    if out is None and mat2.ndim == 1:  # the result's size is asked for first
-        wrap_dim(1, 1)
+    if out is None:  # the result's size is asked for first
+        if not (input.ndim and mat2.ndim):
+            dim = 1 if input.ndim else 0
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        if mat2.ndim == 1:
+            wrap_dim(1, 1)
     for name, t in (("self", input), ("mat2", mat2)):
         if t.ndim != 2:
             raise RuntimeError(
