@@ -137,7 +137,8 @@ def constant_pad(input, pad, value):
             "Length of pad should be no more than twice the number of dimensions of the input. "
             f"Pad length is {len(pad)} while the input has {input._layout.ndim} dimensions."
         )
-    if value == 0 and type(value) in (int, float) or max(pad, default=0) <= 0:  # nothing is filled
+    nothing = max(pad, default=0) <= 0  # is filled
+    if nothing or (value == 0 and type(value) in (int, float)):
         return _pad(input, pad, "constant", 0, 0)
     dtype = input._layout.dtype
     value = _number(value, dtype)
