@@ -299,7 +299,7 @@ def rebuild_jagged(parts):
 
 
 class DimRange:
-    """What PyTorch's compiler notes of sizes that change; files have it, and nothing asks for it."""
+    """What PyTorch's compiler notes of sizes that change; nothing here asks for it."""
 
     __slots__ = ()
 
