@@ -507,3 +507,74 @@ def test_files_of_weights_hold_nested_tensors(change):
     same(found, t.unbind())
     assert torch.equal(found._nested_tensor_strides(), t._nested_tensor_strides())
     assert found.is_contiguous() is t.is_contiguous()
+
+
+BITS = {
+    "and": lambda t: (t > 0) & (t < 1),
+    "or": lambda t: (t > 1) | (t < 0),
+    "xor": lambda t: (t > 0) ^ (t > 1),
+    "and from the left": lambda t: True & (t > 0),
+    "shift": lambda t: t.long() << 2,
+    "remainder from the left": lambda t: 2 % (t.abs() + 1),
+}
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_operators_of_bits_take_each_piece(name):
+    run = BITS[name]
+    found = run(nested.nested_tensor(pieces(), layout=torch.jagged))
+    for a, b in zip(found.unbind(), [run(t) for t in pieces()], strict=True):
+        assert torch.equal(a, b)
+
+
+def test_jagged_expands_where_its_size_is_one():
+    t = nested.nested_tensor(pieces(), layout=torch.jagged, requires_grad=True)
+    wide = t.unsqueeze(2).expand(-1, -1, 4, 8)
+    same(wide, [p.unsqueeze(1).expand(-1, 4, 8) for p in pieces()])
+    wide.sum().backward()
+    assert torch.equal(t.grad.values(), torch.full((10, 8), 4.0))
+    same(t.sum(-1, keepdim=True).expand_as(t), [p.sum(-1, True).expand(-1, 8) for p in pieces()])
+    with pytest.raises(RuntimeError, match=r"expand\(\): cannot expand shape"):
+        t.unsqueeze(2).expand(4, -1, 4, 8)
+
+
+def test_jagged_repeats_and_counts_along_vectors():
+    t = nested.nested_tensor(pieces(), layout=torch.jagged)
+    same(t.repeat_interleave(3, dim=-1), [p.repeat_interleave(3, -1) for p in pieces()])
+    hot = F.one_hot(t.abs().long(), 9)
+    assert all(
+        torch.equal(a, F.one_hot(p.abs().long(), 9)) for a, p in zip(hot.unbind(), pieces())
+    )
+
+
+@pytest.mark.parametrize("loss", ["l1_loss", "kl_div", "poisson_nll_loss"])
+def test_losses_of_jagged_elements(loss):
+    run, whole = getattr(F, loss), torch.cat(pieces()).sigmoid()
+    t = nested.nested_tensor(pieces(), layout=torch.jagged).sigmoid()
+    assert torch.allclose(run(t, t * 2, reduction="sum"), run(whole, whole * 2, reduction="sum"))
+    each = run(t, t * 2, reduction="none")
+    assert torch.allclose(each.values(), run(whole, whole * 2, reduction="none"))
+
+
+def test_files_of_weights_hold_jagged_tensors():
+    t = nested.nested_tensor(pieces(), layout=torch.jagged, requires_grad=True)
+    file = io.BytesIO()
+    torch.save({"t": t, "turned": t.detach().transpose(1, 2)}, file)
+    assert b"torch.nested._internal.nested_tensor\n_rebuild_njt" in file.getvalue()
+    file.seek(0)
+    found = torch.load(file)  # weights only
+    same(found["t"], pieces())
+    same(found["turned"], [p.t() for p in pieces()])
+    assert found["t"].requires_grad and found["t"]._metadata_cache == t._metadata_cache
+
+
+@pytest.mark.oracle
+def test_jagged_tensors_travel_from_pytorch_and_back(tmp_path):
+    real = pytest.importorskip("torch")
+    theirs = real.nested.nested_tensor([real.ones(2, 3), real.ones(1, 3)], layout=real.jagged)
+    real.save(theirs, tmp_path / "theirs.pt")
+    ours = torch.load(tmp_path / "theirs.pt")
+    same(ours, [torch.ones(2, 3), torch.ones(1, 3)])
+    torch.save(ours, tmp_path / "ours.pt")
+    back = real.load(tmp_path / "ours.pt", weights_only=False)
+    assert [t.tolist() for t in back.unbind()] == [t.tolist() for t in theirs.unbind()]

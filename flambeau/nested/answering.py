@@ -19,8 +19,9 @@ _LOCAL = frozenset(
     """.split()
 )
 _OPERATORS = """
-    __rsub__ __rtruediv__ __rpow__ __floordiv__ __eq__ __neg__ __invert__ __iadd__ __isub__
-    __imul__ __itruediv__ __ipow__
+    __rsub__ __rtruediv__ __rpow__ __rmod__ __floordiv__ __eq__ __neg__ __invert__ __iadd__ __isub__
+    __imul__ __itruediv__ __ipow__ __and__ __or__ __xor__ __rand__ __ror__ __rxor__ __iand__ __ior__
+    __ixor__ __lshift__ __rshift__
 """.split()
 
 

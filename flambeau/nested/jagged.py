@@ -176,6 +176,20 @@ class NestedTensor(Nested):
         parts = (self._values, self._offsets, self._lengths)
         return from_values(*copy.deepcopy(parts, memo), self._ragged_idx, self._metadata_cache)
 
+    def saved_parts(self) -> tuple:
+        """What files say of it, as PyTorch's do: known sizes are those of empty tensors."""
+        sizes = {k: self._known(k) for k in ("min_seqlen", "max_seqlen")}
+        return (
+            {
+                "values": self._values.detach(),
+                "offsets": self._offsets,
+                "lengths": self._lengths,
+                "_ragged_idx": self._ragged_idx,
+                "_metadata_cache": {k: t for k, t in sizes.items() if t is not None},
+                "requires_grad": self.requires_grad,
+            },
+        )
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         parts = (self._values, self._offsets, self._lengths, self._ragged_idx)
         return from_values, (*parts, self._metadata_cache)
@@ -445,9 +459,35 @@ class NestedTensor(Nested):
         return self.over(self._values)
 
     def answer_expand(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        return self.over(self._values)
+        sizes = list(args[1] if isinstance(args[1], (tuple, list)) else args[1:])
+        whole = {0: len(self), self._ragged_idx: size_of(self._offsets)}
+        if len(sizes) != self.dim() or any(sizes[k] not in (-1, n) for k, n in whole.items()):
+            raise RuntimeError(f"expand(): cannot expand shape {tuple(self.shape)} -> {sizes}")
+        sizes[self._ragged_idx] = -1
+        return self.over(self._values.expand(sizes[1:]))
 
-    answer_expand_as = answer_expand
+    def answer_expand_as(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        return args[0].expand(args[1].shape)
+
+    def answer_repeat_interleave(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        names = ("input", "repeats", "dim")
+        given = {**dict(zip(names, args)), **kwargs}
+        if given.get("dim") is None:
+            raise RuntimeError("repeat_interleave(): a nested tensor is repeated along a dimension")
+        given["dim"] = self._inner(given["dim"], "repeat_interleave")
+        return self.over(func(self._values, **{k: v for k, v in given.items() if k != "input"}))
+
+    def answer_one_hot(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        return self.over(func(self._values, *args[1:], **kwargs))
+
+    def answer_l1_loss(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """A loss of elements: all of them side by side, whichever pieces they are in."""
+        given = [self._operand(a) if isinstance(a, Nested) else a for a in args]
+        named = {k: self._operand(v) if isinstance(v, Nested) else v for k, v in kwargs.items()}
+        found = func(*given, **named)
+        return self.over(found) if found.dim() else found
+
+    answer_kl_div = answer_poisson_nll_loss = answer_l1_loss
 
     def _between(self, first: int, last: int) -> "NestedTensor":
         """Some of the pieces."""

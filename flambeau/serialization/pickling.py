@@ -14,7 +14,7 @@ from collections import OrderedDict
 
 from flambeau import _dtype
 from flambeau._device import cpu, device
-from flambeau._memory_format import layout
+from flambeau._memory_format import jagged, layout
 from flambeau._qscheme import qscheme
 from flambeau._tensor import Tensor
 from flambeau._tensor.pickling import state_of
@@ -124,6 +124,8 @@ def _reduce_tensor(t):
     if cls is Tensor and not t.__dict__:
         return _plain(t)
     if hasattr(cls, "saved_parts"):  # nested tensors
+        if t.layout is jagged:
+            return r.rebuild_from_type, (r.rebuild_jagged, cls, t.saved_parts(), {})
         return r.rebuild_nested, t.saved_parts()
     if parameters is not None:
         if isinstance(t, parameters.UninitializedTensorMixin):

@@ -199,6 +199,8 @@ def rebuild_from_type(function, cls, arguments, state):
     if not known or not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise wrong("a tensor of an unknown kind")
     out = function(*arguments)
+    if function is rebuild_jagged:  # it is whole already
+        return out
     if isinstance(state, dict) and state.get("_is_buffer") is True and cls is Tensor:
         from flambeau.nn.parameter import Buffer
 
@@ -273,6 +275,38 @@ def rebuild_nested(memory, sizes, strides, offsets):
         raise wrong(f"a nested tensor that is none: {error}") from None
 
 
+def rebuild_jagged(parts):
+    """A nested tensor of the jagged layout: values, and the offsets between its pieces."""
+    from flambeau.nested.jagged import from_values  # few files have such tensors
+
+    names = ("values", "offsets", "lengths", "_ragged_idx", "_metadata_cache")
+    if not isinstance(parts, dict):
+        raise wrong("a nested tensor that is none")
+    values, offsets, lengths, ragged, sizes = (parts.get(name) for name in names)
+    whole = (_dtype.int64, _dtype.int32)
+    places = [t for t in (offsets, lengths) if t is not None]
+    if not (
+        all(type(t) is Tensor for t in (values, offsets, *places))
+        and all(t.dim() == 1 and t.dtype in whole for t in places)
+        and type(ragged) is int
+        and 0 < ragged <= values.dim()
+        and isinstance(sizes, dict)
+    ):
+        raise wrong("a nested tensor that is none")
+    known = {name: t.shape[0] for name, t in sizes.items() if type(t) is Tensor and t.dim()}
+    made = from_values(values.detach(), offsets, lengths, ragged, known)
+    return made.requires_grad_(parts.get("requires_grad") is True)
+
+
+class DimRange:
+    """What PyTorch's compiler notes of sizes that change; nothing here asks for it."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state):
+        """It is not kept."""
+
+
 def encode(text, encoding="latin1"):
     """How old pickles write bytes."""
     known = isinstance(encoding, str) and encoding in ("latin1", "latin-1", "utf-8")
@@ -296,6 +330,7 @@ _TENSOR_FUNCTIONS = (
     rebuild_meta_tensor,
     rebuild_quantized,
     rebuild_sparse,
+    rebuild_jagged,
 )
 
 ALLOWED = {
@@ -306,6 +341,8 @@ ALLOWED = {
     "torch._utils._rebuild_qtensor": rebuild_quantized,
     "torch._utils._rebuild_sparse_tensor": rebuild_sparse,
     "torch._utils._rebuild_nested_tensor": rebuild_nested,
+    "torch.nested._internal.nested_tensor._rebuild_njt": rebuild_jagged,
+    "torch._dynamo.decorators._DimRange": DimRange,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
@@ -338,6 +375,7 @@ SPOKEN = {
 
 # files of ours that are one file in PyTorch
 _HOMES = {
+    "flambeau.nested.jagged": "torch.nested._internal.nested_tensor",
     "flambeau.nn.modules.attention": "torch.nn.modules.activation",
     "flambeau.nn.modules.loss_margin": "torch.nn.modules.loss",
     "flambeau.nn.modules.parameter_containers": "torch.nn.modules.container",

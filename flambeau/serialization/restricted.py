@@ -13,7 +13,13 @@ from pickle import UnpicklingError
 from flambeau._device import device
 from flambeau._layout import Size
 from flambeau._tensor import Tensor
-from flambeau.serialization.rebuilding import ALLOWED, StorageKind, rebuild_nested, set_state
+from flambeau.serialization.rebuilding import (
+    ALLOWED,
+    DimRange,
+    StorageKind,
+    rebuild_nested,
+    set_state,
+)
 from flambeau.serialization.safe_names import (
     BLOCKED,
     OLD_NAMES,
@@ -189,6 +195,8 @@ class Machine:
             obj.__dict__.update(state)
         elif isinstance(obj, Tensor):
             set_state(obj, state)
+        elif isinstance(obj, DimRange):
+            pass
         elif self.is_safe(type(obj)):
             if hasattr(obj, "__setstate__"):
                 obj.__setstate__(state)
@@ -387,7 +395,7 @@ def _new_object(self):
     arguments, cls = self.stack.pop(), self.stack.pop()
     if not isinstance(arguments, tuple):
         raise broken("arguments that are not a tuple")
-    if any(cls is c for c in (Size, OrderedDict, Counter, set)):
+    if any(cls is c for c in (Size, OrderedDict, Counter, set, DimRange)):
         self.check_items(cls, arguments)
         made = cls(*arguments)
     elif isinstance(cls, type) and self.is_safe(cls):

@@ -102,6 +102,10 @@ def allowed(full):
         from flambeau.nn.parameter import Parameter  # nn is large
 
         return Parameter
+    if full == "torch.nested._internal.nested_tensor.NestedTensor":
+        from flambeau.nested.jagged import NestedTensor  # so is this
+
+        return NestedTensor
     return ALLOWED.get(full)
 
 
