@@ -165,6 +165,19 @@ def test_parameters_are_cast_once():
     assert weight.grad[:, 0].allclose(expected, rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("quietly", [flambeau.no_grad, flambeau.inference_mode])
+def test_parameters_cast_without_gradients_have_them_later(quietly):
+    layer = flambeau.nn.Linear(2, 2)
+    x = flambeau.ones(1, 2)
+    with flambeau.autocast("cpu"):
+        with quietly():
+            assert not layer(x).requires_grad
+        layer(x).sum().backward()
+        with quietly():
+            assert not layer(x).requires_grad
+    assert layer.weight.grad.tolist() == [[1, 1], [1, 1]] and layer.bias.grad.tolist() == [1, 1]
+
+
 def test_changed_parameters_are_cast_anew():
     weight = flambeau.ones(2, 2, requires_grad=True)
     for k in (1, 2):

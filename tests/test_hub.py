@@ -442,3 +442,21 @@ def test_no_network_and_no_repository(hub_dir, monkeypatch):
         hub.load("pytorch/nothing", "tiny")
     with pytest.raises(RuntimeError, match=r"no internet connection: .*source=.local"):
         hub.load("pytorch/nothing:v1", "tiny")
+
+
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        ("../../etc/passwd", "contains directory traversal"),
+        ("..\\..\\x", "contains directory traversal"),
+        ("inside/../../x", "contains directory traversal"),
+        ("/etc/passwd", "has absolute path"),
+        ("C:\\x", "has absolute path"),
+    ],
+)
+def test_archives_stay_in_their_folder(entry, words, tmp_path):
+    with zipfile.ZipFile(tmp_path / "net.zip", "w") as archive:
+        archive.writestr(entry, "bad")
+    with zipfile.ZipFile(tmp_path / "net.zip") as archive, pytest.raises(ValueError, match=words):
+        hub.repositories.extract(archive, str(tmp_path / "inside"))
+    assert {path.name for path in tmp_path.rglob("*")} == {"net.zip"}

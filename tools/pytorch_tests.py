@@ -96,6 +96,8 @@ SWITCHES = {
     "torch._export.wrappers.mark_subclass_constructor_exportable_experimental": lambda init: init,
     "torch._grid_sampler_2d_cpu_fallback": lambda *given: sys.modules["torch"].grid_sampler(*given),
 }
+# what classes of tests name as they are read
+NAMED = ("torch.DispatchKey", "torch.classes", "torch._functorch.config")
 # questions about PyTorch's build, and switches of its inside that tests turn
 ANSWERS = {
     "has_lapack": True,
@@ -336,6 +338,9 @@ def install():
     for name, value in SWITCHES.items():
         module, _, name = name.rpartition(".")
         setattr(importlib.import_module(module), name, value)
+    for name in NAMED:
+        module, _, name = name.rpartition(".")
+        setattr(importlib.import_module(module), name, absent(f"{module}.{name}"))
     masked = "torch.masked.maskedtensor"
     for kind in ("unary", "binary"):
         names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]

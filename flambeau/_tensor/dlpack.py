@@ -14,12 +14,14 @@ CUDA = 2
 CPU, CPU_PINNED_BY_CUDA, CPU_PINNED_BY_ROCM = 1, 3, 11
 _HOST = (CPU, CPU_PINNED_BY_CUDA, CPU_PINNED_BY_ROCM)
 
-# codes: 0 integer, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool
+# codes: 0 integer, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool, from 10 on floats of 8 bits
 _CODES = {
     d: ({"u": 1, "i": 0, "f": 2, "c": 5}[d.code[0]], 8 * d.itemsize, 1)
     for d in _dtype.ALL
     if d not in (_dtype.bool_, _dtype.bfloat16)
 } | {_dtype.bool_: (6, 8, 1), _dtype.bfloat16: (4, 16, 1)}
+_FLOAT8_CODES = {"e4m3fn": 10, "e4m3fnuz": 11, "e5m2": 12, "e5m2fnuz": 13, "e8m0fnu": 14}
+_CODES |= {_dtype.FLOAT8[f"float8_{name}"]: (code, 8, 1) for name, code in _FLOAT8_CODES.items()}
 _DTYPES = {code: d for d, code in _CODES.items()}
 
 _INVALID = (
@@ -33,12 +35,12 @@ def capsule(t, versioned=False, flags=0):
     layout = t._layout
     if layout.device.type not in ("cpu", "cuda"):
         raise BufferError(f"Cannot pack tensors on {layout.device}")
+    if layout.dtype not in _CODES:
+        raise BufferError("QUInt/QInt types are not supported by dlpack")
     place = device_of(t)
-    # Readers may judge contiguity by strides alone, so those of single elements are made canonical.
-    strides = tuple(1 if s < 2 else st for s, st in zip(layout.shape, layout.strides))
     address = t._storage.pointer + t._offset if layout.numel else 0
     described = dlpack.Described(
-        address, place, _CODES[layout.dtype], tuple(layout.shape), strides, flags
+        address, place, _CODES[layout.dtype], tuple(layout.shape), layout.strides, flags
     )
     lend(t._storage)
     return dlpack.capsule_of(described, t._storage, versioned)
@@ -59,7 +61,7 @@ def export(t, stream=None, max_version=None, dl_device=None, copy=None):
         raise AssertionError("stream should be None on cpu.")
     if dl_device is not None and not on_gpu and dl_device[0] not in _HOST:
         raise BufferError(
-            f"cannot export a tensor on {t.device} to DLPack device {tuple(dl_device)}"
+            f"Unsupported device_type: {int(dl_device[0])}: the tensor is on {t.device}"
         )
     flags = dlpack.IS_COPIED if copy else 0
     versioned = max_version is not None and max_version[0] >= 1

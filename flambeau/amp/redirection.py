@@ -20,6 +20,7 @@ from flambeau.amp.op_lists import (
     PROMOTED,
     SINGLE,
 )
+from flambeau.autograd.grad_mode import modes
 from flambeau.ops.cross_entropy import of_halves
 
 
@@ -156,7 +157,9 @@ def _cached(t, dtype):
     if t._layout.dtype is not _dtype.float32 or dtype is not me.dtype or t._view is not None:
         return t.to(dtype)
     found = me.cache.get(id(t))
-    if found is None or found[0]() is not t:
+    # what was cast while nothing was recorded has no way back to the parameter
+    lost = found is not None and modes.grad and not found[1]._requires_grad
+    if found is None or lost or found[0]() is not t:
         found = me.cache[id(t)] = weakref.ref(t), t.to(dtype)
     return found[1]
 

@@ -51,10 +51,12 @@ _pytree.register_pytree_node(
     lambda items: (list(items), None),
     lambda items, _: immutable_list(items),
     serialized_type_name="torch.fx.immutable_collections.immutable_list",
+    flatten_with_keys_fn=_pytree._list_flatten_with_keys,
 )
 _pytree.register_pytree_node(
     immutable_dict,
     lambda items: (list(items.values()), list(items)),
     lambda values, keys: immutable_dict(zip(keys, values)),
     serialized_type_name="torch.fx.immutable_collections.immutable_dict",
+    flatten_with_keys_fn=_pytree._dict_flatten_with_keys,
 )

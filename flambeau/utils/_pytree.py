@@ -11,8 +11,10 @@ from typing import Any
 
 from flambeau.utils import tree_nodes
 from flambeau.utils.tree_nodes import BUILTIN_TYPES as BUILTIN_TYPES
+from flambeau.utils.tree_nodes import CONSTANT_NODES as CONSTANT_NODES
 from flambeau.utils.tree_nodes import STANDARD_DICT_TYPES as STANDARD_DICT_TYPES
 from flambeau.utils.tree_nodes import SUPPORTED_NODES as SUPPORTED_NODES
+from flambeau.utils.tree_nodes import ConstantNode as ConstantNode
 from flambeau.utils.tree_nodes import FlattenFunc as FlattenFunc
 from flambeau.utils.tree_nodes import GetAttrKey as GetAttrKey
 from flambeau.utils.tree_nodes import MappingKey as MappingKey
@@ -45,26 +47,82 @@ from flambeau.utils.tree_nodes import (
     _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys,
 )
 from flambeau.utils.tree_nodes import _ordereddict_unflatten as _ordereddict_unflatten
+from flambeau.utils.tree_nodes import _register_namedtuple as _register_namedtuple
 from flambeau.utils.tree_nodes import _register_pytree_node as _register_pytree_node
 from flambeau.utils.tree_nodes import _tuple_flatten as _tuple_flatten
 from flambeau.utils.tree_nodes import _tuple_flatten_with_keys as _tuple_flatten_with_keys
 from flambeau.utils.tree_nodes import _tuple_unflatten as _tuple_unflatten
+from flambeau.utils.tree_nodes import is_constant_class as is_constant_class
 from flambeau.utils.tree_nodes import is_namedtuple as is_namedtuple
 from flambeau.utils.tree_nodes import is_namedtuple_class as is_namedtuple_class
 from flambeau.utils.tree_nodes import is_namedtuple_instance as is_namedtuple_instance
 from flambeau.utils.tree_nodes import is_structseq as is_structseq
 from flambeau.utils.tree_nodes import is_structseq_class as is_structseq_class
 from flambeau.utils.tree_nodes import is_structseq_instance as is_structseq_instance
+from flambeau.utils.tree_nodes import register_constant as register_constant
 from flambeau.utils.tree_nodes import register_dataclass as register_dataclass
 from flambeau.utils.tree_nodes import register_pytree_node as register_pytree_node
 from flambeau.utils.tree_specs import LEAF as _LEAF_SPEC
 from flambeau.utils.tree_specs import LeafSpec as LeafSpec
 from flambeau.utils.tree_specs import TreeSpec as TreeSpec
+from flambeau.utils.tree_texts import (
+    DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL as DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL,
+)
+from flambeau.utils.tree_texts import EnumEncoder as EnumEncoder
+from flambeau.utils.tree_texts import enum_object_hook as enum_object_hook
 from flambeau.utils.tree_texts import treespec_dumps as treespec_dumps
 from flambeau.utils.tree_texts import treespec_loads as treespec_loads
+from flambeau.utils.tree_texts import treespec_pprint as treespec_pprint
+
+__all__ = [
+    "PyTree",
+    "Context",
+    "FlattenFn",
+    "UnflattenFn",
+    "DumpableContext",
+    "ToDumpableContextFn",
+    "FromDumpableContextFn",
+    "PyTreeSpec",
+    "TreeSpec",
+    "LeafSpec",
+    "keystr",
+    "key_get",
+    "register_pytree_node",
+    "tree_is_leaf",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_unflatten",
+    "tree_iter",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_structure",
+    "tree_map",
+    "tree_map_with_path",
+    "tree_map_",
+    "tree_map_only",
+    "tree_map_only_",
+    "tree_all",
+    "tree_any",
+    "tree_all_only",
+    "tree_any_only",
+    "treespec_dumps",
+    "treespec_loads",
+    "treespec_pprint",
+    "is_namedtuple",
+    "is_namedtuple_class",
+    "is_namedtuple_instance",
+    "is_structseq",
+    "is_structseq_class",
+    "is_structseq_instance",
+]
 
 PyTree = Any
 Context = Any
+FlattenFn = FlattenFunc
+UnflattenFn = UnflattenFunc
+DumpableContext = Any
+ToDumpableContextFn = Callable[[Context], DumpableContext]
+FromDumpableContextFn = Callable[[DumpableContext], Context]
 KeyEntry = tree_nodes.SequenceKey | tree_nodes.MappingKey | tree_nodes.GetAttrKey
 KeyPath = tuple[KeyEntry, ...]
 PyTreeSpec = TreeSpec

@@ -15,6 +15,7 @@ from flambeau import return_types
 
 FlattenFunc = Callable[[Any], tuple[list, Any]]
 UnflattenFunc = Callable[[Iterable, Any], Any]
+_MAY_BE_BASE = 1 << 10  # a flag of types, from CPython
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,15 @@ class NodeDef(NamedTuple):
     flatten_with_keys_fn: Callable[[Any], tuple[list, Any]] | None
 
 
+@dataclasses.dataclass(frozen=True)
+class ConstantNode:
+    """The context of a container that is all constant."""
+
+    value: Any
+
+
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
+CONSTANT_NODES: set[type] = set()
 # class -> (name in texts, context to JSON, and back)
 NAMES: dict[type, tuple[str, Callable | None, Callable | None]] = {}
 
@@ -87,6 +96,11 @@ def register_pytree_node(
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
+    if (to_dumpable_context is None) is not (from_dumpable_context is None):
+        raise ValueError(
+            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or "
+            "registered."
+        )
     if serialized_type_name is not None:
         NAMES[cls] = (serialized_type_name, to_dumpable_context, from_dumpable_context)
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
@@ -107,12 +121,54 @@ def _register_pytree_node(
         FutureWarning,
         stacklevel=2,
     )
-    SUPPORTED_NODES.pop(cls, None)
+    _forget(cls)
     register_pytree_node(cls, flatten_fn, unflatten_fn, **named)
 
 
+def _forget(cls):
+    """What is registered already gives way, with a warning."""
+    if cls in SUPPORTED_NODES or cls in NAMES:
+        warnings.warn(
+            f"{cls} is already registered as pytree node. Overwriting the previous registration.",
+            UserWarning,
+            stacklevel=3,
+        )
+        _deregister_pytree_node(cls)
+
+
 def _deregister_pytree_node(cls: type) -> None:
-    del SUPPORTED_NODES[cls]
+    SUPPORTED_NODES.pop(cls, None)
+    NAMES.pop(cls, None)
+    CONSTANT_NODES.discard(cls)
+
+
+def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
+    """Name a class made by namedtuple, for texts of structures; walked are all of them anyway."""
+    _forget(cls)
+    NAMES[cls] = (serialized_type_name, None, None)
+
+
+def register_constant(cls: type) -> None:
+    """Let instances of a class be part of the structure, with no leaves; they are compared."""
+    for method, default in (("__eq__", object.__eq__), ("__hash__", None)):
+        if getattr(cls, method) is default:
+            raise TypeError(
+                f"register_constant(cls) expects `cls` to have a non-default `{method}` "
+                "implementation."
+            )
+    _forget(cls)
+    register_pytree_node(
+        cls,
+        lambda value: ([], ConstantNode(value)),
+        lambda _, context: context.value,
+        flatten_with_keys_fn=lambda value: ([], ConstantNode(value)),
+    )
+    CONSTANT_NODES.add(cls)
+
+
+def is_constant_class(cls: type) -> bool:
+    """Was it given to register_constant?"""
+    return isinstance(cls, type) and cls in CONSTANT_NODES
 
 
 def register_dataclass(
@@ -122,13 +178,11 @@ def register_dataclass(
     drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:
-    """Let a dataclass be walked by its fields; those that are None stay out of the tree."""
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        raise ValueError(f"field_names must be specified with a dataclass, but got {cls}")
-    names = [field.name for field in dataclasses.fields(cls) if field.init]
-    if field_names is not None:
-        names = list(field_names)
-    names = [name for name in names if name not in (drop_field_names or ())]
+    """Let a dataclass be walked by its fields; those that are None stay out of the tree.
+
+    Other classes may be walked by attributes that they are made of, which must all be named.
+    """
+    names = _dataclass_names(cls, field_names, drop_field_names or [])
 
     def with_keys(obj):
         there = [name for name in names if getattr(obj, name) is not None]
@@ -143,6 +197,7 @@ def register_dataclass(
         there, absent = context
         return cls(**dict(zip(there, children)), **dict.fromkeys(absent))
 
+    _forget(cls)
     register_pytree_node(
         cls,
         flatten,
@@ -150,6 +205,34 @@ def register_dataclass(
         serialized_type_name=serialized_type_name,
         flatten_with_keys_fn=with_keys,
     )
+
+
+def _dataclass_names(cls, chosen, dropped):
+    """The fields that are walked: every one that the class is made of is chosen or dropped."""
+    if not dataclasses.is_dataclass(cls):
+        if chosen is None:
+            raise ValueError(
+                "field_names must be specified with a list of all fields used to initialize "
+                f"{cls}, as it is not a dataclass."
+            )
+        return list(chosen)
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    names = [name for name in names if name not in dropped]
+    if chosen is None or set(chosen) == set(names):
+        return names if chosen is None else list(chosen)
+    message = "field_names does not include all dataclass fields.\n"
+    if missing := set(names) - set(chosen):
+        message += (
+            f"Missing fields in `field_names`: {missing}. If you want to include these fields in "
+            "the pytree, please add them to `field_names`, otherwise please add them to "
+            "`drop_field_names`.\n"
+        )
+    if unexpected := set(chosen) - set(names):
+        message += (
+            f"Unexpected fields in `field_names`: {unexpected}. Please remove these fields, or "
+            "add them to `drop_field_names`.\n"
+        )
+    raise ValueError(message)
 
 
 def is_namedtuple(obj: Any) -> bool:
@@ -170,8 +253,12 @@ def is_namedtuple_instance(obj: Any) -> bool:
 
 
 def is_structseq_class(cls: type) -> bool:
-    """Is it one of the named results of ops, `torch.return_types.max` and others?"""
-    return isinstance(cls, type) and cls in return_types.all_return_types
+    """Is it a tuple with names that C made: `time.struct_time`, `torch.return_types.max`, ...?"""
+    if not (isinstance(cls, type) and issubclass(cls, tuple)):
+        return False
+    sizes = (getattr(cls, f"n_{which}fields", None) for which in ("", "sequence_", "unnamed_"))
+    as_in_c = all(isinstance(size, int) for size in sizes) and not cls.__flags__ & _MAY_BE_BASE
+    return as_in_c or cls in return_types.all_return_types
 
 
 def is_structseq_instance(obj: Any) -> bool:

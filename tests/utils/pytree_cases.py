@@ -2,6 +2,9 @@
 
 import collections
 import dataclasses
+import enum
+import time
+import warnings
 
 NT = collections.namedtuple("NT", "a b")
 NT.__module__ = "cases"
@@ -19,6 +22,37 @@ class Pair:
 
     def __repr__(self):
         return f"Pair({self.first}, {self.second})"
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Data:
+    a: int
+    b: str = "moo"
+    c: object = None
+    d: str = dataclasses.field(init=False, default="")
+
+
+class Plain:
+    def __init__(self, x, y=2):
+        self.x, self.y = x, y
+
+    def __repr__(self):
+        return f"Plain({self.x}, {self.y})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Norm:
+    kind: str
+
+
+def both_ways(pytree, tree):
+    """Text of a structure, and the structure that it gives."""
+    text = pytree.treespec_dumps(pytree.tree_structure(tree))
+    return text, pytree.treespec_loads(text)
 
 
 TREE = {
@@ -91,6 +125,39 @@ CASES = [
     "P.is_structseq(torch.max(torch.ones(1, 2), 1)), P.is_structseq(NT(1, 2))",
     "P._get_node_type(NT(1, 2)) is collections.namedtuple, P._get_node_type([1])",
     "list(P.tree_iter([1, {'a': 2}]))",
+    "P.__all__",
+    "both_ways(P, {Color.RED: 5})",
+    "both_ways(P, {1: [2, (3,)], 1.5: collections.OrderedDict(a=1), None: 1, True: 2})",
+    "both_ways(P, collections.defaultdict(int, {Color.RED: 5}))",
+    "both_ways(P, [collections.deque([1], maxlen=3), collections.deque([1])])",
+    "both_ways(P, torch.Size([1, 2]))",
+    "both_ways(P, {torch.float32: 1})",
+    "both_ways(P, NT(1, 2))",
+    "P._register_namedtuple(NT, serialized_type_name='cases.NT'), both_ways(P, NT(1, 2))",
+    "P._register_namedtuple(NT, serialized_type_name='cases.NT')",
+    "both_ways(P, Pair(1, 2))",
+    "P.treespec_dumps(P.tree_structure([1]), -1)",
+    "P.treespec_dumps(3)",
+    "P.treespec_loads('[-1, {}]')",
+    'P.treespec_loads(\'[1, {"type": "no", "context": "null", "children_spec": []}]\')',
+    "P.register_pytree_node(Color, list, list, to_dumpable_context=list)",
+    "P.register_dataclass(Data, field_names=['a', 'b'])",
+    "P.register_dataclass(Data, field_names=['a', 'b', 'c', 'd'])",
+    "P.register_dataclass(Data, field_names=['a', 'b', 'c'], drop_field_names=['b'])",
+    "P.register_dataclass(Data, field_names=['a'], drop_field_names=['b', 'c'])",
+    "P.tree_map(lambda v: v, Data(3, 'b', 'c'))",
+    "P.register_dataclass(Data)",
+    "P.register_dataclass(Plain)",
+    "P.register_dataclass(Plain, field_names=['x']), P.tree_map(lambda v: v + 1, Plain(1, 7))",
+    "P.register_constant(Plain)",
+    "P.register_constant(Point)",
+    "P.register_constant(Norm), P.tree_flatten([Norm('l1'), 2])",
+    "P.is_constant_class(Norm), P.tree_map(lambda v: v, Norm('l1'))",
+    "P.tree_flatten_with_path([Norm('l1'), 2])[0]",
+    "[P.tree_structure(Norm('l1')) == P.tree_structure(Norm(kind)) for kind in ('l1', 'l2')]",
+    "P.is_structseq(time.gmtime()), P.tree_is_leaf(time.gmtime())",
+    "[P.treespec_pprint(P.tree_structure(tree)) for tree in (1, [1, {'a': 2}], TREE['a'])]",
+    "P.tree_flatten_with_path(immutable.immutable_list([1, immutable.immutable_dict(a=2)]))[0]",
 ]
 
 
@@ -101,13 +168,18 @@ def answers(torch, pytree) -> dict[str, str]:
     )
     pytree.register_dataclass(Point)
     names = {"P": pytree, "torch": torch, "collections": collections}
-    names |= {"TREE": TREE, "NT": NT, "Pair": Pair, "Point": Point}
+    names |= {"TREE": TREE, "NT": NT, "Pair": Pair, "Point": Point, "Color": Color, "time": time}
+    names |= {"Data": Data, "Plain": Plain, "Norm": Norm, "both_ways": both_ways}
+    names |= {"immutable": torch.fx.immutable_collections}
     found = {}
     for case in CASES:
-        try:
-            found[case] = repr(eval(case, names))
-        except Exception as error:
-            found[case] = f"{type(error).__name__}: {error}"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                found[case] = repr(eval(case, names))
+            except Exception as error:
+                found[case] = f"{type(error).__name__}: {error}"
+        found[case] += "".join(f"; {w.category.__name__}: {w.message}" for w in caught)
         # a class is named by the file that holds it, which differs between recorder and test
         found[case] = found[case].replace("tests.utils.", "").replace("pytree_cases.", "")
     return found

@@ -66,6 +66,25 @@ def test_strides_and_offsets_are_kept():
     assert back.data_ptr() == t.data_ptr()
 
 
+@pytest.mark.parametrize("t", [torch.arange(16)[::3][:1], torch.ones(4, 1, 3).transpose(0, 1)])
+def test_strides_of_single_elements_are_kept(t):
+    assert 3 in t.stride() and from_dlpack(t).stride() == t.stride()
+
+
+FLOATS = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
+
+
+@pytest.mark.parametrize("code, name", list(enumerate(FLOATS, 10)))
+def test_floats_of_eight_bits_go_by_the_numbers_of_the_standard(code, name):
+    t = torch.tensor([1.0, 2.0]).to(getattr(torch, name))
+    capsule = t.__dlpack__()
+    address = ctypes.pythonapi.PyCapsule_GetPointer(id(capsule), b"dltensor")
+    found = native._Managed.from_address(address).tensor.dtype
+    assert (found.code, found.bits, found.lanes) == (code, 8, 1)
+    back = from_dlpack(capsule)
+    assert back.dtype is t.dtype and back.tolist() == [1, 2]
+
+
 def test_an_expanded_tensor_stays_expanded():
     a = np.from_dlpack(torch.arange(3).expand(2, 3))
     assert a.strides == (0, 8) and a.tolist() == [[0, 1, 2], [0, 1, 2]]
@@ -76,6 +95,10 @@ def test_shapes_at_the_edge(shape):
     t = torch.zeros(shape)
     assert np.from_dlpack(t).shape == shape
     assert torch.from_dlpack(np.zeros(shape)).shape == shape
+
+
+def quantized():
+    return torch.quantize_per_tensor(torch.ones(2), 0.1, 10, torch.qint8)
 
 
 def test_the_version_decides_the_name_of_the_capsule():
@@ -184,7 +207,8 @@ def test_a_byte_offset_counts():
         (lambda: torch.ones(2, device="meta").__dlpack_device__(), ValueError, "Unknown device"),
         (lambda: torch.ones(2).__dlpack__(stream="a"), TypeError, "stream must be"),
         (lambda: torch.ones(2).__dlpack__(stream=3), AssertionError, "stream should be None"),
-        (lambda: torch.ones(2).__dlpack__(dl_device=(2, 0)), BufferError, "cannot export"),
+        (lambda: torch.ones(2).__dlpack__(dl_device=(2, 0)), BufferError, "device_type: 2"),
+        (lambda: quantized().__dlpack__(), BufferError, "QUInt/QInt types are not supported"),
         (lambda: torch.from_dlpack(3), RuntimeError, "received an invalid capsule"),
         (lambda: torch.from_dlpack(np.array(["a"])), BufferError, "DLPack only supports"),
         (lambda: torch.from_dlpack(np.arange(3)[::-1]), RuntimeError, "overflowed with sizes"),

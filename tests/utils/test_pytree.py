@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import warnings
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,14 @@ def test_the_older_way_to_register_warns():
         def __init__(self, value):
             self.value = value
 
-    for _ in range(2):  # and does not mind a second time
-        with pytest.warns(FutureWarning, match="_register_pytree_node` is deprecated"):
+    for again in (False, True):  # and says so, when it is a second time
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             _pytree._register_pytree_node(
                 Box, lambda box: ([box.value], None), lambda children, _: Box(*children)
             )
+        assert [w.category for w in caught] == [FutureWarning, UserWarning][: 1 + again]
+        assert "_register_pytree_node` is deprecated" in str(caught[0].message)
     assert _pytree.tree_leaves([Box(5)]) == [5]
     _pytree._deregister_pytree_node(Box)
     assert len(_pytree.tree_leaves([Box(5)])) == 1 and _pytree.tree_is_leaf(Box(5))
