@@ -75,6 +75,7 @@ SWITCHES = {
     "torch._dynamo.eval_frame.is_dynamo_supported": lambda: True,
     "torch._dynamo.is_dynamo_supported": lambda: True,
     "torch._running_with_deploy": lambda: False,
+    "torch.utils._pytree._cxx_pytree_dynamo_traceable": False,
     "torch.masked.maskedtensor.unary.UNARY_NAMES": (
         "abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp cos cosh digamma erf "
         "erfc erfinv exp exp2 expm1 floor frac lgamma log log10 log1p log2 logit neg positive "
@@ -324,6 +325,19 @@ def is_module(name):
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
+def settings_of(path):
+    """Names that a module of settings assigns, also those of the classes in it."""
+    prefix = lambda target: target.id if isinstance(target, ast.Name) else None
+    found = set()
+    for statement in ast.parse(path.read_text()).body:
+        for part in statement.body if isinstance(statement, ast.ClassDef) else [statement]:
+            if isinstance(part, (ast.Assign, ast.AnnAssign)):
+                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+                owner = f"{statement.name}." if isinstance(statement, ast.ClassDef) else ""
+                found |= {owner + prefix(t) for t in targets if prefix(t)}
+    return found
+
+
 def install():
     """From here on `import torch` gives flambeau, with what tests ask for beside it."""
     from flambeau.runner import aliases
@@ -336,6 +350,10 @@ def install():
     for name, value in SWITCHES.items():
         module, _, name = name.rpartition(".")
         setattr(importlib.import_module(module), name, value)
+    for name in ("_dynamo", "_inductor"):  # settings that tests turn: known, and without effect
+        settings = importlib.import_module(f"torch.{name}.config")
+        for setting in settings_of(HOME / name / "config.py"):
+            vars(settings).setdefault(setting, None)
     masked = "torch.masked.maskedtensor"
     for kind in ("unary", "binary"):
         names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]
@@ -371,6 +389,8 @@ def install():
     functorch = importlib.import_module("torch._C._functorch")
     functorch.__getattr__ = lambda name: others(f"_functorch.{name}")
     importlib.import_module("torch.testing._utils")
+    for name in ("torch._opaque_base", "torch.fx.experimental._config"):
+        importlib.import_module(name)
     helpers = importlib.import_module("torch.testing._internal.common_utils")
     # a library of PyTorch's tests, of which only tests of TorchScript's classes ask
     load = torch.ops.load_library
