@@ -228,7 +228,13 @@ def complete(path):
     So for the files beside it from which it takes tests.
     """
     for statement in ast.walk(ast.parse(Path(path).read_text())):
-        if not isinstance(statement, ast.ImportFrom) or statement.level:
+        if not isinstance(statement, ast.ImportFrom):
+            continue
+        if statement.level:
+            for alias in statement.names:
+                beside = Path(path).parent / f"{statement.module or alias.name}.py"
+                if beside.exists() and statement.level == 1:
+                    complete(beside)
             continue
         beside = Path(path).parent.joinpath(*statement.module.split(".")).with_suffix(".py")
         if beside.exists():
@@ -325,17 +331,18 @@ def is_module(name):
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
-def settings_of(path):
-    """Names that a module of settings assigns, also those of the classes in it."""
-    prefix = lambda target: target.id if isinstance(target, ast.Name) else None
-    found = set()
-    for statement in ast.parse(path.read_text()).body:
-        for part in statement.body if isinstance(statement, ast.ClassDef) else [statement]:
-            if isinstance(part, (ast.Assign, ast.AnnAssign)):
-                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-                owner = f"{statement.name}." if isinstance(statement, ast.ClassDef) else ""
-                found |= {owner + prefix(t) for t in targets if prefix(t)}
-    return found
+def tolerate(settings):
+    """Settings of PyTorch's inside that tests turn are known, and without effect."""
+    patch = settings.patch
+
+    def tolerant(changes=None, value=None, /, **more):
+        names = [changes] if isinstance(changes, str) else [*(changes or ()), *more]
+        for name in names:
+            vars(settings).setdefault(name, None)
+        return patch(changes, value, **more)
+
+    settings.patch = tolerant
+    settings.__getattr__ = lambda name: None
 
 
 def install():
@@ -350,10 +357,9 @@ def install():
     for name, value in SWITCHES.items():
         module, _, name = name.rpartition(".")
         setattr(importlib.import_module(module), name, value)
-    for name in ("_dynamo", "_inductor"):  # settings that tests turn: known, and without effect
-        settings = importlib.import_module(f"torch.{name}.config")
-        for setting in settings_of(HOME / name / "config.py"):
-            vars(settings).setdefault(setting, None)
+    for name in ("_dynamo", "_inductor"):
+        tolerate(importlib.import_module(f"torch.{name}.config"))
+    importlib.import_module("torch._dynamo.backends").__path__ = []
     masked = "torch.masked.maskedtensor"
     for kind in ("unary", "binary"):
         names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]

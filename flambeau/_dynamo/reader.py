@@ -56,6 +56,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying, C
         self.origins: dict[int, tuple] = {}
         self.argument_names: dict[tuple, str] = {}
         self.attributes: dict[str, Any] = {}  # objects that the graph holds
+        self.exchanged: dict[tuple, TensorValue] = {}  # (module, name): inside of functional_call
         self.held: dict[int, tuple] = {}  # parameters of optimizers, by identity
         self.sizes = sizes or Sizes(False)
         self.numbers: dict[tuple, NumberValue] = {}  # inputs that are numbers, by source
