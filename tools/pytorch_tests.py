@@ -75,6 +75,7 @@ SWITCHES = {
     "torch._dynamo.eval_frame.is_dynamo_supported": lambda: True,
     "torch._dynamo.is_dynamo_supported": lambda: True,
     "torch._running_with_deploy": lambda: False,
+    "torch.utils._pytree._cxx_pytree_dynamo_traceable": False,
     "torch.masked.maskedtensor.unary.UNARY_NAMES": (
         "abs acos acosh angle asin asinh atan atanh bitwise_not ceil clamp cos cosh digamma erf "
         "erfc erfinv exp exp2 expm1 floor frac lgamma log log10 log1p log2 logit neg positive "
@@ -229,7 +230,13 @@ def complete(path):
     So for the files beside it from which it takes tests.
     """
     for statement in ast.walk(ast.parse(Path(path).read_text())):
-        if not isinstance(statement, ast.ImportFrom) or statement.level:
+        if not isinstance(statement, ast.ImportFrom):
+            continue
+        if statement.level:
+            for alias in statement.names:
+                beside = Path(path).parent / f"{statement.module or alias.name}.py"
+                if beside.exists() and statement.level == 1:
+                    complete(beside)
             continue
         beside = Path(path).parent.joinpath(*statement.module.split(".")).with_suffix(".py")
         if beside.exists():
@@ -326,6 +333,20 @@ def is_module(name):
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
+def tolerate(settings):
+    """Settings of PyTorch's inside that tests turn are known, and without effect."""
+    patch = settings.patch
+
+    def tolerant(changes=None, value=None, /, **more):
+        names = [changes] if isinstance(changes, str) else [*(changes or ()), *more]
+        for name in names:
+            vars(settings).setdefault(name, None)
+        return patch(changes, value, **more)
+
+    settings.patch = tolerant
+    settings.__getattr__ = lambda name: None
+
+
 def install():
     """From here on `import torch` gives flambeau, with what tests ask for beside it."""
     from flambeau.runner import aliases
@@ -341,6 +362,9 @@ def install():
     for name in NAMED:
         module, _, name = name.rpartition(".")
         setattr(importlib.import_module(module), name, absent(f"{module}.{name}"))
+    for name in ("_dynamo", "_inductor"):
+        tolerate(importlib.import_module(f"torch.{name}.config"))
+    importlib.import_module("torch._dynamo.backends").__path__ = []
     masked = "torch.masked.maskedtensor"
     for kind in ("unary", "binary"):
         names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]
@@ -376,6 +400,8 @@ def install():
     functorch = importlib.import_module("torch._C._functorch")
     functorch.__getattr__ = lambda name: others(f"_functorch.{name}")
     importlib.import_module("torch.testing._utils")
+    for name in ("torch._opaque_base", "torch.fx.experimental._config"):
+        importlib.import_module(name)
     helpers = importlib.import_module("torch.testing._internal.common_utils")
     # a library of PyTorch's tests, of which only tests of TorchScript's classes ask
     load = torch.ops.load_library

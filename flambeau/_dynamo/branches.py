@@ -1,8 +1,7 @@
 """torch.cond in a program that is read: both branches become graphs of their own.
 
-A branch is read like any other call. Its nodes are then taken out of the graph and put into a graph
-module whose inputs are the tensors that it uses from around it; `cond` chooses when the program
-runs. What a branch computed must not be reached from outside of it other than as its result.
+A branch is a region (regions.py) whose inputs are the tensors that it uses from around it; `cond`
+chooses when the program runs.
 """
 
 import operator
@@ -10,42 +9,33 @@ from typing import Any
 
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.known import known
+from flambeau._dynamo.regions import Region, filled, is_tensor, leaves_of, module_of, reserved
 from flambeau._dynamo.shape_runs import made_fake
 from flambeau._dynamo.values import TensorValue
 from flambeau._dynamo.varying import Step, seen_of
 from flambeau._higher_order_ops.cond import cond, cond_op
-from flambeau.autograd.grad_mode import modes
-from flambeau.fx.graph import Graph
-from flambeau.fx.graph_module import GraphModule
-from flambeau.nn.modules.module import Module
+
+_WHAT = "a branch of cond"
 
 
-class _Gone(TensorValue):
-    """A tensor of a branch that has been read: nothing else may use it."""
-
-    __slots__ = ()
-
-    @property
-    def node(self) -> Any:
-        raise Break("a tensor that was computed inside of a branch of cond")
-
-
-class _Branch:
+class _Branch(Region):
     """What was read of one side."""
 
-    def __init__(self, result: Any, nodes: list, values: list) -> None:
-        self.result, self.nodes, self.values = result, nodes, values
-        self.leaves = _leaves(result)
+    def __init__(self, reader: Any, function: Any, operands: tuple) -> None:
+        super().__init__(reader, _WHAT)
+        self.result = reader.call(function, operands, {})
+        if reader.writes:
+            raise Break(f"{_WHAT} that changes something")
+        self.close()
+        self.leaves = leaves_of(self.result, _WHAT)
         self.ends = [leaf.node for leaf in self.leaves]
-        made = set(nodes)
-        self.free = list(
-            dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in made)
-        )
+        made = set(self.nodes)
         if any(end not in made for end in self.ends):
-            raise Break("a branch of cond that gives back what it was given")
-        around = {id(n.meta["example_value"]._storage) for n in self.free if _is_tensor(n)}
+            raise Break(f"{_WHAT} that gives back what it was given")
+        self.free = self.used([])
+        around = {id(n.meta["example_value"]._storage) for n in self.free if is_tensor(n)}
         if any(id(leaf.fake._storage) in around for leaf in self.leaves):
-            raise Break("a branch of cond that gives a view of what it was given")
+            raise Break(f"{_WHAT} that gives a view of what it was given")
 
 
 @known(cond)
@@ -55,61 +45,21 @@ def _cond(reader: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = (
         return reader.call(chosen, tuple(reader.opened(operands)), {})
     if pred.fake.numel() != 1:
         raise Break("cond of more than one element")
-    number = sum(name.startswith("cond_true") for name in reader.attributes)
-    names = [f"cond_true_{number}", f"cond_false_{number}"]
-    reader.attributes.update(dict.fromkeys(names))
-    # before anything is read, since inputs go before the first node
-    places = [reader.added(reader.graph.get_attr(name)) for name in names]
+    names, places = reserved(reader, "cond_true", "cond_false")
     operands = tuple(reader.opened(operands))
-    sides = [_read(reader, function, operands) for function in (true_fn, false_fn)]
+    sides = [_Branch(reader, function, operands) for function in (true_fn, false_fn)]
     _check_alike(*sides)
     free = list(dict.fromkeys(node for side in sides for node in side.free))
     for name, side in zip(names, sides):
-        reader.attributes[name] = _module(side, free, reader.attributes)
-    for side in sides:
-        for node in reversed(side.nodes):
-            reader.graph.erase_node(node)
+        reader.attributes[name] = module_of(side.nodes, free, side.ends, reader)
     node = reader.graph.call_function(cond_op, (pred.node, *places, tuple(free)))
     reader.count += 1
     ends = zip(sides[0].ends, sides[1].ends, sides[0].leaves)
     results = [_result(reader, node, k, *end) for k, end in enumerate(ends)]
-    for value in (*sides[0].values, *sides[1].values):
-        reader.by_fake.pop(id(value.fake), None)
-        value.__class__ = _Gone
-    return _filled(sides[0].result, iter(results))
-
-
-def _read(reader, function, operands):
-    """One side: the call is read, and what it put into the graph is found."""
-    before = set(reader.graph.nodes)
-    start, mode, wrote = len(reader.log), modes.grad, reader.writes
-    values = set(map(id, reader.by_fake.values()))
-    reader.writes = False
-    result = reader.call(function, operands, {})
-    if reader.writes or modes.grad is not mode:
-        raise Break("a branch of cond that changes something")
-    reader.writes = wrote
-    numbers = {step.node for step in reader.log[start:] if step.seen in (int, float)}
-    nodes = [n for n in reader.graph.nodes if n not in before and n.op != "placeholder"]
-    inside = [n for n in nodes if n not in numbers]
-    if any(n in numbers and not set(inside).isdisjoint(n.all_input_nodes) for n in nodes):
-        raise Break("sizes of what is computed in a branch of cond")
-    made = [v for v in reader.by_fake.values() if id(v) not in values and v.number < 0]
-    return _Branch(result, inside, made)
-
-
-def _module(side, free, attributes):
-    """A branch as a function of all that both branches use; it gives a tuple."""
-    graph, nodes, root = Graph(), {}, Module()
-    for node in free:
-        nodes[node] = graph.placeholder(node.name)
-        nodes[node].meta = dict(node.meta)
-    for node in side.nodes:
-        if node.op == "get_attr":  # branches of a branch
-            setattr(root, node.target, attributes[node.target])
-        nodes[node] = graph.node_copy(node, nodes.__getitem__)
-    graph.output(tuple(nodes[end] for end in side.ends))
-    return GraphModule(root, graph, "GraphModule")
+    found = filled(sides[0].result, iter(results))
+    for side in sides:
+        side.erase()
+    return found
 
 
 def _result(reader, node, k, end, other, leaf):
@@ -139,32 +89,9 @@ def _check_alike(one, other):
             raise Break("branches of cond that give tensors of other strides, or without gradients")
 
 
-def _is_tensor(node):
-    return hasattr(node.meta.get("example_value"), "_storage")
-
-
-def _leaves(value):
-    """The tensors of a result."""
-    if isinstance(value, TensorValue):
-        return [value]
-    if type(value) in (tuple, list):
-        return [leaf for item in value for leaf in _leaves(item)]
-    if type(value) is dict:
-        return [leaf for item in value.values() for leaf in _leaves(item)]
-    raise Break("a branch of cond that gives something else than tensors")
-
-
 def _shape(value):
     if type(value) in (tuple, list):
         return type(value), *map(_shape, value)
     if type(value) is dict:
         return dict, *[(key, _shape(item)) for key, item in value.items()]
     return None
-
-
-def _filled(value, results):
-    if isinstance(value, TensorValue):
-        return next(results)
-    if type(value) is dict:
-        return {key: _filled(item, results) for key, item in value.items()}
-    return type(value)(_filled(item, results) for item in value)

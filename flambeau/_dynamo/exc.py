@@ -10,6 +10,7 @@ __all__ = [
     "InvalidBackend",
     "RecompileError",
     "RecompileLimitExceeded",
+    "SizesInside",
     "TorchDynamoException",
     "Unsupported",
     "UserError",
@@ -79,3 +80,7 @@ class Break(Exception):
         self.error = error  # what an op complained of, which the plain call will do as well
         self.place: tuple[str, int] | None = None
         self.stack: list[tuple[str, int, str]] = []
+
+
+class SizesInside(Break):
+    """Sizes that vary are asked for where they cannot be counted; fixed ones are no trouble."""

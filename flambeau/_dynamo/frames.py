@@ -14,7 +14,15 @@ from typing import Any
 
 from flambeau._dynamo import branches as branches
 from flambeau._dynamo import config, surroundings
-from flambeau._dynamo.exc import BackendCompilerFailed, Break, RecompileError, Unsupported
+from flambeau._dynamo import custom_functions as custom_functions
+from flambeau._dynamo import function_transforms as function_transforms
+from flambeau._dynamo.exc import (
+    BackendCompilerFailed,
+    Break,
+    RecompileError,
+    SizesInside,
+    Unsupported,
+)
 from flambeau._dynamo.fragments import Fragment, live_names, split_reason, whole_reason
 from flambeau._dynamo.graph_keys import graph_key
 from flambeau._dynamo.guards import MISS
@@ -242,6 +250,9 @@ class EntryMaker:
         reader = self._reader()
         try:
             return reader, reader.read(self._start, self.frame.todo, None, False), None
+        except SizesInside:
+            self.frame.sizes.is_off = True
+            return self._read()
         except Break as found:
             self._tell(found)
             return self._read_until(reader.reached, isinstance(found, DataBranch), found)

@@ -305,13 +305,16 @@ class Objects:
         if fields is not None:
             place = ("dict", source)
             if name in fields:
+                if self.exchanged and name in ("_parameters", "_buffers"):
+                    raise Break(f"{name} of a module inside of functional_call")
                 if hasattr(type(found), "__set__"):
                     raise Break(f"the attribute {name}, which is computed")
                 return self.wrap(fields[name], ("item", place, name))
             if isinstance(obj, Module):
                 held = self._held(obj, place, name)
                 if held is not None:
-                    return self.wrap(*held)
+                    exchanged = self.exchanged.get((id(obj), name))
+                    return self.wrap(*held) if exchanged is None else exchanged
             self.guards.lacks(place, name)
         if isinstance(found, _Held) or (found is None and not hasattr(cls, name)):
             raise Break(f"{owner.describe()} has no attribute {name}")

@@ -56,6 +56,7 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying, C
         self.origins: dict[int, tuple] = {}
         self.argument_names: dict[tuple, str] = {}
         self.attributes: dict[str, Any] = {}  # objects that the graph holds
+        self.exchanged: dict[tuple, TensorValue] = {}  # (module, name): inside of functional_call
         self.held: dict[int, tuple] = {}  # parameters of optimizers, by identity
         self.sizes = sizes or Sizes(False)
         self.numbers: dict[tuple, NumberValue] = {}  # inputs that are numbers, by source
@@ -63,8 +64,10 @@ class Reader(Statements, Expressions, Calls, Objects, Tensors, Steps, Varying, C
         self.stack: list = []
         self.first_node: Any = None
         self.steps = self.count = 0
+        self.transforms = 0  # how many of torch.func are around what is read
         self.writes = self.switches = self.has_steps = self.casts = False
         self.around: list = []  # autocasts that are on already
+        self.is_backward = False  # of an autograd.Function
         self.place: Any = None  # the device of all tensors
         self.written: set[int] = set()
         self.written_kinds: set = set()  # dtypes

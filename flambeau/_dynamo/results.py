@@ -114,7 +114,7 @@ class Builder:
             return f"{constant(kind)}([{self._items(value)}])"
         if isinstance(value, tuple) and is_named_tuple(kind):
             return f"{constant(tuple.__new__)}({constant(kind)}, ({self._items(value)}))"
-        if isinstance(value, MadeObject):
+        if isinstance(value, MadeObject) and value.is_plain:
             return f"{constant(object.__new__)}({constant(value.cls)})"
         if isinstance(value, Partial):
             named = "".join(f"{k}={self.expression(v)}, " for k, v in value.kwargs.items())

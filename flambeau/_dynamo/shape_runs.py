@@ -155,7 +155,7 @@ class ShapeRun:
         owners = {id(v): node for node, v in values.items() if isinstance(v, Tensor)}
         owner_of = lambda tensor: owners.get(id(tensor))
         for node, function, args, kwargs, seen in self.log:
-            found = function(*_filled(args, values), **_filled(kwargs, values))
+            found = function(*values_in(args, values), **values_in(kwargs, values))
             if node is None:
                 if type(found) is not type(seen) or found != seen:
                     return False
@@ -230,15 +230,15 @@ def _shown(value):
     return f"L['{value.node.name}']"
 
 
-def _filled(value, values):
+def values_in(value: Any, values: dict) -> Any:
     """Arguments with values in place of nodes, devices and all as they were when reading."""
     kind = type(value)
     if kind in (tuple, list):
-        return kind([_filled(v, values) for v in value])
+        return kind([values_in(v, values) for v in value])
     if kind is dict:
-        return {k: _filled(v, values) for k, v in value.items()}
+        return {k: values_in(v, values) for k, v in value.items()}
     if kind is slice:
-        return slice(*[_filled(v, values) for v in (value.start, value.stop, value.step)])
+        return slice(*[values_in(v, values) for v in (value.start, value.stop, value.step)])
     if kind is Node:
         return values[value]
     return value

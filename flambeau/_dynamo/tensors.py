@@ -227,6 +227,8 @@ class Tensors:
             if name == "shape":
                 return self.shape_of(owner)
             return self.number_of(owner) * owner.fake.itemsize
+        if self.transforms and name in ("requires_grad", "is_leaf", "grad"):
+            raise Break(f"Tensor.{name} inside of a transform")
         if name in _FACTS:
             return getattr(owner.fake, name)
         if name == "device":

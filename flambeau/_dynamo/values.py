@@ -135,6 +135,7 @@ class MadeObject(Symbolic):
     """An instance of a class, made by the program; `fields` is its __dict__."""
 
     __slots__ = ("cls", "fields")
+    is_plain = True  # can it be made again from its class and its fields?
 
     def __init__(self, cls: type, fields: dict | None = None) -> None:
         self.cls, self.fields = cls, {} if fields is None else fields

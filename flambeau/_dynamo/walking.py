@@ -10,8 +10,10 @@ from typing import Any
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.known import known
 from flambeau._dynamo.steps import ParametersOf, Tree
-from flambeau._dynamo.values import Outside
+from flambeau._dynamo.values import Outside, TensorValue
+from flambeau.func.modules import functional_call
 from flambeau.nn.modules.module import Module
+from flambeau.nn.modules.registry import Registry
 
 
 def _field(source, kind):
@@ -22,6 +24,8 @@ def _guarded(reader, owner):
     """A module from outside whose tree stays as it is."""
     if not isinstance(owner, Outside):
         raise Break("the members of a module that the program makes")
+    if reader.exchanged:
+        raise Break("the members of a module inside of functional_call")
     guards = reader.guards
     guards.same_object(owner.source, owner.obj)
     guards.require(f"{guards.constant(Tree(owner.obj))}.stands()")
@@ -108,3 +112,44 @@ def _named_modules(reader, owner, memo=None, prefix="", remove_duplicate=True):
 def _all_modules(reader, owner, remove_duplicate=True):
     places = _modules(reader, owner, "", remove_duplicate)
     return iter([reader.wrap(module, source) for _, module, source in places])
+
+
+@known(functional_call)
+def _functional_call(reader, module, given, args=None, kwargs=None, *, tie_weights=True,
+                     strict=False):  # fmt: skip
+    """A call of a module with other parameters: they are found in place of its own."""
+    if strict:
+        raise Break("functional_call that is strict")
+    given = reader.opened(given)
+    merged: dict[str, Any] = {}
+    for part in given if type(given) in (tuple, list) else (given,):
+        part = reader.mapping(part)
+        if not merged.keys().isdisjoint(part):
+            raise Break("functional_call with two values for a parameter")
+        merged |= part
+    places = {path: m for path, m, _ in _modules(reader, module, "", True)}
+    if tie_weights and _has_ties(places.values()):
+        raise Break("functional_call of a module with tied weights")
+    if any(type(m).__setattr__ is not Registry.__setattr__ for m in places.values()):
+        raise Break("functional_call of a module with its own way to set attributes")
+    exchanged = {}
+    for name, value in merged.items():
+        path, _, last = name.rpartition(".")
+        held = places.get(path)
+        if held is None or last not in {**held._parameters, **held._buffers}:
+            raise Break(f"functional_call with {name}, which is not there")
+        if not isinstance(value, TensorValue):
+            raise Break("functional_call with something else than tensors")
+        exchanged[id(held), last] = value
+    args = () if args is None else args if type(args) is tuple else (args,)
+    reader.exchanged = exchanged
+    result = reader.call(module, args, {} if kwargs is None else reader.mapping(kwargs))
+    reader.exchanged = {}
+    return result
+
+
+def _has_ties(modules):
+    """Is a parameter or a buffer there under several names?"""
+    held = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values())]
+    found = [id(t) for t in held if t is not None]
+    return len(set(found)) < len(found)
