@@ -119,9 +119,13 @@ OUTS = [
     "F.avg_pool3d(torch.ones(1, 1, 2, 2, 2), 2, out=torch.zeros(0))",
     "torch.neg((x := torch.arange(6.))[2:].view(2, 2), out=x.as_strided((3, 2), (1, 1)))",
     "torch.add((x := torch.arange(6.))[1:5], 1, out=x[0:4])",
+    *(f"torch.{name}([T([1.])] * 2, out=torch.zeros(2, dtype=torch.uint8))"
+      for name in ("cat", "stack", "hstack", "vstack", "dstack", "column_stack")),
+    "torch.cat([T([1j]), T([1.])], out=torch.zeros(2))",
 ]  # fmt: skip
 
 NOTHING = [
+    "torch.ops.aten.index(torch.ones(2), [])",
     *(f"torch.{call}" for d in ("bool", "float16") for call in (
         f"linalg.eigh(torch.zeros(0, 3, 3, dtype=torch.{d}))",
         f"linalg.lu(torch.zeros(0, 3, 2, dtype=torch.{d}))",
