@@ -312,7 +312,7 @@ def check_out(op, out, shape, dtype):
 
 
 def _check_castable(text, outs, results):
-    """PyTorch's words for what out= cannot hold; text: "function: name of each", or "function()"."""
+    """PyTorch's words for what out= cannot hold; text: "function: name of each" or "function"."""
     name, _, names = text.partition(": ")
     if not names and results[0].dtype.category > outs[0].dtype.category:
         wanted = outs[0].dtype.scalar_name
