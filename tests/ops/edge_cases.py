@@ -149,6 +149,10 @@ OUTS = [
 ]  # fmt: skip
 
 STEPS = [
+    *(f"torch.{scan}(T({value}), 0, dtype=torch.{d})" for scan in ("cumsum", "cumprod")
+      for value in ("[1, 2]", "[]", "2") for d in ("bool", "uint16", "float8_e5m2", "int8")),
+    "T([True, True]).cumsum_(0)", "T(True).cumsum_(0)", "T([5, 6], dtype=torch.int8).cumprod_(0)",
+    "torch.cumsum(T([1, 2]), 0, out=T([True, False]))",
     *(f"torch.arange({start}, {end}, {step}, dtype=torch.{d})" for d in ("int64", "int32")
       for start, end, step in ((0, 64, 0.5), (0, 64, 0), (0, 3, -0.5), (0, 0, 0.5), (0, 2, 1.5))),
     "torch.arange(0, 64, 0.5, out=torch.zeros(0, dtype=torch.int64))",
