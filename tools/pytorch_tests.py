@@ -44,10 +44,13 @@ BORROWED = (
 )
 COLLECTING: list[bool] = []  # while files of tests are read
 MISSING: list[str] = []  # names that files import and flambeau does not have
-# names that tests of older releases import from the helpers, and what they mean
+# names that tests of other releases import from the helpers, and what they mean
 OLDER = {
     "torch.testing._internal.common_methods_invocations": {
         "binary_ufuncs_and_refs": "binary_ufuncs",
+        "skip": "common_device_type.skip",
+        "xfail": "common_device_type.xfail",
+        "skipOps": "common_device_type.skipOps",
     },
     "torch.testing._internal.common_mkldnn": {"bf32_on_and_off": "reduced_f32_on_and_off"},
     "torch.testing._internal.triton_utils": {"requires_cuda": "requires_cuda_and_triton"},
@@ -149,6 +152,16 @@ class _Nothing(type):
     __ror__ = __or__
 
 
+def meant_by(module, name):
+    """What stands for an older name: under another name in this module, or in one beside it."""
+    beside, _, name = name.rpartition(".")
+    if not beside:
+        return getattr(module, name)
+    found = getattr(importlib.import_module(f"torch.testing._internal.{beside}"), name)
+    # tests of older releases say where they stand before they say what they skip
+    return (lambda *given: found(given[-1])) if name == "skipOps" else found
+
+
 def absent(name):
     """Stands where a part of PyTorch is not: nothing that is called, told or made."""
     return _Nothing(name.rpartition(".")[2], (), {"_name": name})
@@ -156,6 +169,8 @@ def absent(name):
 
 class AbsentModule(types.ModuleType):
     """A module of PyTorch's that flambeau does not have."""
+
+    __all__ = ()
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -181,7 +196,7 @@ class Borrowed(importlib.machinery.SourceFileLoader):
     def exec_module(self, module):
         super().exec_module(module)
         for name, meant in OLDER.get(module.__name__, {}).items():
-            setattr(module, name, getattr(module, meant))
+            setattr(module, name, meant_by(module, meant))
         found = vars(module).get("_getattr_qual")
         if found is None:
             return
@@ -263,7 +278,7 @@ def pytest_configure():
     for module, names in OLDER.items() if WITH_PYTORCH else ():
         module = importlib.import_module(module)
         for older, name in names.items():
-            setattr(module, older, getattr(module, name))
+            setattr(module, older, meant_by(module, name))
 
 
 def pytest_collect_file(file_path, parent):

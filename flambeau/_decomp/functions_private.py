@@ -8,6 +8,7 @@ from typing import Any
 import flambeau
 from flambeau._decomp.functions import FUNCTIONS as FUNCTIONS
 from flambeau._decomp.functions import op
+from flambeau._layout import wrap_dim
 from flambeau._tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.ops.table import public
@@ -52,7 +53,9 @@ def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Tensor | None = N
         raise RuntimeError("_chunk_cat expects positive num_chunks")
     if any(t.dtype != tensors[0].dtype for t in tensors):
         raise RuntimeError("_chunk_cat expects same dtype for all input tensors")
-    dim = dim + tensors[0].ndim if dim < 0 else dim
+    dim = wrap_dim(dim, tensors[0].ndim)
+    if any(t.ndim <= dim for t in tensors):
+        raise RuntimeError("_chunk_cat expects dim < ndim for all input tensors")
     pieces = []
     for t in tensors:
         rest = -t.shape[dim] % num_chunks

@@ -312,8 +312,11 @@ def check_out(op, out, shape, dtype):
 
 
 def _check_castable(text, outs, results):
-    """PyTorch's words for matrices that out= cannot hold; text: "function: name of each"."""
+    """PyTorch's words for what out= cannot hold; text: "function: name of each" or "function"."""
     name, _, names = text.partition(": ")
+    if not names and results[0].dtype.category > outs[0].dtype.category:
+        wanted = outs[0].dtype.scalar_name
+        raise TypeError(f"{name}: input types can't be cast to the desired output type {wanted}")
     for what, o, r in zip(names.split(), outs, results):
         if r.dtype.category > o.dtype.category:
             raise RuntimeError(

@@ -230,6 +230,8 @@ INDEXED = Plans(_plan_index, mixed=True)
 
 def _index_odd(input, indices):
     """Masks, bytes, narrow integers, and places that are told on the host."""
+    if not indices:
+        raise IndexError("at least one index must be provided")
     indices = beside(input, indices)
     mask = whole_mask(input, indices)
     if mask is not None and not without_memory(input._layout):

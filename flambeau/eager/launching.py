@@ -119,10 +119,11 @@ def _minds_out(op):
 def _call_into(op, bound, out):
     """Run a row on bound arguments; out= takes the results."""
     if "before_out" in op.options:
-        op.options["before_out"](**bound)
+        op.options["before_out"](out, **bound)
     for name in op.options.get("apart", "").split():
         given = bound[name]
-        check_apart(out, (given,) if isinstance(given, Tensor) else given)
+        for target in (out,) if isinstance(out, Tensor) else out:
+            check_apart(target, (given,) if isinstance(given, Tensor) else given)
     if op.options.get("out_dtype"):
         if bound["dtype"] not in (None, out.dtype):
             raise errors.not_exact_out(bound["dtype"], out.dtype)

@@ -69,11 +69,16 @@ def _keep(name, built):
     return built
 
 
+# what PyTorch calls the forms with out= of functions that copy several views
+_COPIES_INTO = {"unbind_copy": "unbind_copy_int_out", "split_copy": "split_copy_Tensor_out()"}
+
+
 def _view_copy(name):
     """transpose_copy and the like: the view, then a copy of it."""
     view = function(name.removesuffix("_copy"))
     row = TABLE.get(name.removesuffix("_copy"))
-    word = "Tensors" if row is not None and row.options.get("multi") else "Tensor"
+    many = row is not None and (row.options.get("multi") or row.name == "split")
+    word = "Tensors" if many else "Tensor"
 
     def copied(*args, out=None, **kwargs):
         if out is not None:
@@ -83,7 +88,14 @@ def _view_copy(name):
             found = tuple(_copied(t, name) for t in found)
             if out is None:
                 return found
+            if len(out) != len(found):
+                raise RuntimeError(
+                    f"{_COPIES_INTO.get(name, name + '_out')} expected an out= argument of size "
+                    f"{len(found)}, got size {len(out)}"
+                )
             for o, t in zip(out, found):
+                if o.dtype is not t.dtype and name != "split_copy":
+                    raise errors.not_exact_out(t.dtype, o.dtype)
                 o._resize_output(t.shape).copy_(t)
             return None
         found = _copied(found, name)

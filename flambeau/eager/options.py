@@ -9,6 +9,7 @@ from flambeau._device import cpu, default_device
 from flambeau._dtype import default_dtype
 from flambeau._layout import Size, dense_layout
 from flambeau._tensor import Tensor
+from flambeau.autograd.grad_mode import modes
 from flambeau.eager.arguments import argument as asked
 from flambeau.eager.arguments import is_int, wrong
 from flambeau.eager.arguments import number as in_range
@@ -125,11 +126,20 @@ def finish(t, requires_grad, name="tensor"):
     return t
 
 
+def refuse_recorded(out, name):
+    """What creation functions write into out= has no gradient."""
+    if out._requires_grad and modes.grad:
+        if name in ("empty", "randn"):
+            raise RuntimeError("cannot resize variables that require grad")
+        raise errors.out_requires_grad(name if name == "bernoulli" else f"aten::{name}")
+
+
 def into(out, shape, dtype=None, device=None, name="zeros"):
     """An out= tensor, given its shape without a word (creation functions resize silently)."""
     if not isinstance(out, Tensor):
         kind = errors.kind_name(out)
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {kind}")
+    refuse_recorded(out, name)
     if dtype is not None and out.dtype is not dtype:
         raise RuntimeError(
             f"dtype {dtype.scalar_name} does not match dtype of out parameter "

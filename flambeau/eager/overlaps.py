@@ -29,7 +29,7 @@ def check_overlap(target, tensors, itself=True):
 def check_apart(target, tensors):
     """Refuse to write what is read at all, even element by element."""
     for t in tensors:
-        if _is_same_memory(t, target) and ranges_meet(t, target):
+        if t is target or (_is_same_memory(t, target) and ranges_meet(t, target)):
             raise _shared()
 
 

@@ -22,6 +22,7 @@ from flambeau.eager.options import (
     into,
     new_layout,
     number,
+    refuse_recorded,
 )
 from flambeau.eager.overlaps import check_overlap
 from flambeau.eager.plan import describe_run, nest_kernel, plan_nest
@@ -116,6 +117,9 @@ def arange(
     if dtype is _dtype.int64:
         for x in (start, end, step):
             _dtype.check_fits(x, dtype)
+        if 0 < abs(step) < 1:
+            check_range(start, end, step)
+            raise ValueError("step must be nonzero")  # as a whole number
         start, end, step = int(start), int(end), int(step)
     check_range(start, end, step)
     return _spread(
@@ -212,8 +216,10 @@ def _kind(dtype, count):
     return "arange_" + dtype.code, count & -2 * LANES[dtype.code]
 
 
-def _keeps_shape(out, count):
+def _keeps_shape(out, count, name):
     """Has out= as many elements as it takes, in another shape? Then it keeps that."""
+    if out is not None:
+        refuse_recorded(out, name)
     return out is not None and out._layout.numel == count and out.shape != (count,)
 
 
@@ -236,7 +242,7 @@ def warn_of_resizing(out, count):
 
 
 def _spread(name, start, step, count, dtype, device, out, requires_grad):
-    if _keeps_shape(out, count):
+    if _keeps_shape(out, count, name):
         found = _spread(name, start, step, count, out.dtype, out.device, None, False)
         return _reshaped_into(out, found)
     if dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
@@ -290,7 +296,7 @@ def linspace(
     if _are_hidden(start, end):
         return _linspace_of_tensors(start, end, steps, dtype)
     start, end, dtype = _ends("linspace", start, end, steps, dtype, out)
-    if _keeps_shape(out, steps) and out.dtype is dtype:
+    if _keeps_shape(out, steps, "linspace") and out.dtype is dtype:
         return _reshaped_into(out, linspace(start, end, steps, dtype=dtype, device=out.device))
     plan = new_layout(Size((steps,)), dtype, device, "linspace")
     if out is not None:
@@ -441,7 +447,7 @@ def logspace(
     if steps == 1 and t.device.runtime.computes:
         _dtype.check_fits(t.item(), dtype)
     t = t.to(dtype)
-    if _keeps_shape(out, steps) and out.dtype is dtype:
+    if _keeps_shape(out, steps, "logspace") and out.dtype is dtype:
         return _reshaped_into(out, t)
     if out is not None:
         check_overlap(into(out, t.shape, dtype, t.device), ())
@@ -471,7 +477,7 @@ def eye(
     dtype = dtype if out is None or dtype is not None else out.dtype
     plan = new_layout(Size((n, m)), dtype, device, "eye")
     refuse_complex32("eye", plan)
-    out = None if out is None else into(out, plan.shape, plan.dtype, plan.device)
+    out = None if out is None else into(out, plan.shape, plan.dtype, plan.device, "eye")
     return finish(grid("eye", (), plan, out), requires_grad)
 
 

@@ -16,7 +16,7 @@ from flambeau.eager.cuda_sampling import is_cuda
 from flambeau.eager.launching import LAUNCHERS, call_row, launches, overwrite
 from flambeau.eager.planned import idle, launch, planned
 from flambeau.eager.rows import address, dense_like, dimension, has_work, vector_layout
-from flambeau.ops.support import refuse_complex32
+from flambeau.ops.support import GROUPS, refuse_complex32
 from flambeau.ops.table import public
 
 BLOCK = 1 << 15  # elements of a long row that a chunk scans
@@ -103,9 +103,14 @@ def _scan_places(name, input, dim):
     return _plan_scan(name, input, dim, input.dtype, d.int64)
 
 
+_NOT_SUMMED = frozenset(("bool", "wide", "float8"))
+
+
 def _accumulated(name, input, dim, dtype):
     if dtype is None:
         dtype = d.int64 if input.dtype.category < d.FLOATING else input.dtype
+    if GROUPS[dtype] in _NOT_SUMMED and input.ndim and input._layout.numel:
+        raise errors.not_implemented(f"{name}_out_cpu", dtype)
     if input.dtype is not dtype and not (input.dtype.category < d.FLOATING and dtype is d.int64):
         dimension(input, dim)
         input = to_copy(input, dtype, None, contiguous_format)
@@ -125,6 +130,7 @@ def cumprod(input, dim, dtype):
 def _in_place(op, bound):
     """cumsum_ and cumprod_: the result takes the place of the input."""
     input, dtype = bound["input"], bound["dtype"]
+    bound["dtype"] = input.dtype
     if dtype is not None and dtype is not input.dtype:
         raise RuntimeError(
             f"Bad in-place call: input tensor dtype {input.dtype.cpp_name} and output "

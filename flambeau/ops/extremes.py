@@ -7,6 +7,7 @@ nan beats every number, of equal elements the first one counts.
 import math
 
 from flambeau import _dtype as d
+from flambeau import errors
 from flambeau import return_types as named
 from flambeau.codegen import scalar
 from flambeau.codegen import scalar as m
@@ -390,9 +391,7 @@ def _both(overload, out, arguments):
         return named.aminmax(row(*arguments))
     for o in out:
         if o.dtype is not arguments[0].dtype:
-            raise RuntimeError(
-                f"Expected out tensor to have dtype {arguments[0].dtype}, but got {o.dtype} instead"
-            )
+            raise errors.not_exact_out(arguments[0].dtype, o.dtype)
     return named.aminmax(row(*arguments, out=out))
 
 

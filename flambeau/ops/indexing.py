@@ -70,6 +70,7 @@ def index_put(input, indices: Indices, values, accumulate: bool = False):
     variants=READ,
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).scatter_add_(dim, index, g),
     exact_out=True,
+    apart="input index",
 )
 def gather(input, dim: int, index, *, sparse_grad: bool = False):
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on."""
@@ -229,7 +230,8 @@ def spread_index(index, dim, shape):
     grad=lambda g, input_shape, dim, index: zeros(g, input_shape).index_add_(
         dim, index, g if input_shape else g.reshape(())
     ),
-    exact_out=True,
+    exact_out="index_select(): self and result must have the same scalar type",
+    apart="input index",
 )
 def index_select(input, dim: int, index):
     """The slices of input that a vector of indices names."""
@@ -316,6 +318,7 @@ def index_reduce(input, dim: int, index, source, reduce: str, *, include_self: b
     grad=lambda g, input_shape, index: zeros(g, input_shape).put_(index, g, accumulate=True),
     exact_out="take(): self and out expected to have the same dtype, but got self.dtype = "
     "{wanted.scalar_name} and out.dtype = {got.scalar_name}",
+    apart="input index",
 )
 def take(input, index):
     """The elements at flat positions."""
@@ -441,6 +444,7 @@ def _masked_select_backward(g, input_shape, mask):
     variants="function method out",
     grad=_masked_select_backward,
     exact_out="masked_select(): self and result must have the same scalar type",
+    apart="input mask",
 )
 def masked_select(input, mask):
     """The elements where mask is true, as a vector."""
@@ -466,7 +470,7 @@ def masked_scatter(input, mask, source):
     """A copy of input where the elements under the mask are taken from source in order."""
 
 
-def _no_tuple(input, as_tuple):
+def _no_tuple(out, input, as_tuple):
     if as_tuple:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
 
@@ -481,6 +485,7 @@ def nonzero_rows(input):
     before_out=_no_tuple,
     exact_out="nonzero: Expected out tensor to have scalar type {wanted.scalar_name} but got "
     "scalar type{got.scalar_name}",
+    apart="input",
 )
 def nonzero(input, *, as_tuple: bool = False):
     """Coordinates of the elements that are not zero: a matrix, or one vector per dimension."""

@@ -11,6 +11,7 @@ from flambeau import errors
 from flambeau.ops.table import Tensors, composite, public, template
 
 MOST_DIMS = 64
+_CAT_OUT = "torch.cat()"  # who speaks when out= cannot hold the result
 
 
 def _cat_backward(g, layouts, dim):
@@ -30,6 +31,7 @@ def _cat_backward(g, layouts, dim):
     linear="tensors",
     grad=dict(tensors=lambda g, tensors_layout, dim: _cat_backward(g, tensors_layout, dim)),
     variants="function out",
+    castable_out=_CAT_OUT,
     aliases="concat concatenate",
     apart="tensors",
 )
@@ -42,6 +44,7 @@ def cat(tensors: Tensors, dim: int = 0):
     linear="tensors",
     grad=dict(tensors=lambda g, dim: g.unbind(dim)),
     variants="function out",
+    castable_out=_CAT_OUT,
     apart="tensors",
 )
 def stack(tensors: Tensors, dim: int = 0):
@@ -83,26 +86,26 @@ def _not_empty(tensors, name):
     return list(tensors)
 
 
-@composite(variants="function out")
+@composite(variants="function out", castable_out=_CAT_OUT)
 def hstack(tensors: Tensors):
     """cat along the second dimension (the first of vectors)."""
     tensors = [t.reshape(1) if t.ndim == 0 else t for t in _not_empty(tensors, "hstack")]
     return cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
-@composite(variants="function out", aliases="row_stack")
+@composite(variants="function out", aliases="row_stack", castable_out=_CAT_OUT)
 def vstack(tensors: Tensors):
     """cat along the first dimension; vectors are rows."""
     return cat(list(public("atleast_2d")(_not_empty(tensors, "vstack"))), 0)
 
 
-@composite(variants="function out")
+@composite(variants="function out", castable_out=_CAT_OUT)
 def dstack(tensors: Tensors):
     """cat along the third dimension."""
     return cat(list(public("atleast_3d")(_not_empty(tensors, "dstack"))), 2)
 
 
-@composite(variants="function out")
+@composite(variants="function out", castable_out=_CAT_OUT)
 def column_stack(tensors: Tensors):
     """cat along the second dimension; vectors are columns."""
     columns = [

@@ -36,7 +36,7 @@ def linalg_cross(input, other, *, dim: int = -1):
     """Vector product along a dimension of size 3."""
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    dim = wrap_dim(dim, input.ndim)
+    wrap_dim(dim, input.ndim)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and "

@@ -502,6 +502,10 @@ def square(input):
 def float_power(input, exponent):
     """input to the power of exponent, in double precision."""
     operands = (input, exponent)
+    if not any(hasattr(o, "dtype") for o in operands):
+        raise TypeError(
+            f"float_power(): at least one argument must be Tensor, not {type(input).__name__}"
+        )
     is_complex = any(
         o.dtype.is_complex if hasattr(o, "dtype") else isinstance(o, complex) for o in operands
     )

@@ -6,6 +6,7 @@ PyTorch's numbers, bit for bit. New tensors (rand, randn, ...) are in `eager/ran
 generators and seeds in `flambeau/random.py`, dropout in `dropout.py`.
 """
 
+from flambeau import _dtype as d
 from flambeau.codegen import scalar as m
 from flambeau.ops.rules import promoted
 from flambeau.ops.support import refuses, same_dtype
@@ -135,7 +136,12 @@ def _sample_dirichlet(input, generator: object = None):
     """Rows from Dirichlet distributions with the concentrations in input's rows."""
 
 
-@template("multinomial", variants="function method out")
+def _indices_only(out, input, **_):
+    if 0 < input.ndim <= 2 and input.dtype.is_floating_point and out.dtype is not d.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_name}")
+
+
+@template("multinomial", variants="function method out", before_out=_indices_only)
 def multinomial(input, num_samples: int, replacement: bool = False, *, generator: object = None):
     """Indices of columns drawn with the weights in each row of input.
 

@@ -360,7 +360,7 @@ def _gradient_dims(input, spacing, dim, edge_order):
     """(dimensions, spacing per dimension) after the checks of PyTorch."""
     if isinstance(dim, (bool, float, complex, str)):
         raise errors.combination("gradient", [input], ["Tensor input, tuple of ints dim"], dim=dim)
-    if isinstance(spacing, str):
+    if isinstance(spacing, str) or getattr(spacing, "ndim", 0):
         forms = ["Tensor input, *, Number spacing"]
         raise errors.combination("gradient", [input], forms, spacing=spacing)
     if isinstance(dim, int) and not -errors.LARGEST - 1 <= dim <= errors.LARGEST:
@@ -388,6 +388,12 @@ def _gradient_dims(input, spacing, dim, edge_order):
                 f"equal to 'self.dim() = {input.ndim}', since dim argument was not given, but got "
                 f"a list of length {len(steps)}"
             )
+        for step in steps:
+            if hasattr(step, "device") and step.device != input.device:
+                raise RuntimeError(
+                    "torch.gradient expected each tensor to be on the same device, but got "
+                    f"devices {input.device} and {step.device}!"
+                )
     for k in dims:
         if input.shape[k] < edge_order + 1:
             raise RuntimeError(

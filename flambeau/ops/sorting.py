@@ -69,6 +69,7 @@ def _chosen(g, input_shape, dim, keepdim, out1):
         "output values must be of same type as input",
         "output indices must be of scalar type Long",
     ),
+    apart="input",
 )
 def kthvalue(input, k: int, dim: int = -1, keepdim: bool = False):
     """The k-th smallest element along dim (counting from 1), and where it is."""

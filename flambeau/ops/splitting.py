@@ -267,11 +267,8 @@ def _along(name, dims, dim):
             )
         axis = dim if input.ndim > dim else 0
         size = input.shape[axis]
-        if (
-            isinstance(indices_or_sections, int)
-            and indices_or_sections
-            and size % indices_or_sections
-        ):
+        sections = indices_or_sections if isinstance(indices_or_sections, int) else 1
+        if not sections or size % sections:
             raise RuntimeError(
                 f"torch.{name} attempted to split along dimension {axis}, but the size of the "
                 f"dimension {size} is not divisible by the split_size {indices_or_sections}!"

@@ -434,7 +434,7 @@ def _logsumexp_rows(input, dim: int, keepdim: bool = False):
 
 
 @composite(
-    variants="",
+    variants="out",
     bind=True,
     node="LogsumexpBackward0",
     grad=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim),

@@ -284,7 +284,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "alone_with": str,  # a parameter beside which others than the first come by name
         "apart": str,  # arguments with which out= must share no memory
         "bare_node": str,  # the name of nodes where a tensor is missing or a number
-        "castable_out": str,  # what out= is called where it cannot hold the result
+        "before_out": Function,  # what it says about out= and its arguments
+        # who speaks, and what out= is called, where it cannot hold the result
+        "castable_out": str,
         "exact_out": EXACT,
         "out_dtype": bool,  # is the result computed in the dtype of out=?
         "numbers": bool,
@@ -298,7 +300,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "bind": bool,  # are arguments bound and checked before the body?
         "castable_out": str,
         "choose": Function,  # runs the overload that fits
-        "before_out": Function,  # what it says about its arguments where out= is given
+        "before_out": Function,
         "exact_inplace": str,  # what is said of results of another dtype in place
         "exact_out": EXACT,
         "functional_only": tuple,  # parameters of nn.functional that torch.<name> has not

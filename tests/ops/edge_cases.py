@@ -119,9 +119,55 @@ OUTS = [
     "F.avg_pool3d(torch.ones(1, 1, 2, 2, 2), 2, out=torch.zeros(0))",
     "torch.neg((x := torch.arange(6.))[2:].view(2, 2), out=x.as_strided((3, 2), (1, 1)))",
     "torch.add((x := torch.arange(6.))[1:5], 1, out=x[0:4])",
+    *(f"torch.{name}([T([1.])] * 2, out=torch.zeros(2, dtype=torch.uint8))"
+      for name in ("cat", "stack", "hstack", "vstack", "dstack", "column_stack")),
+    "torch.cat([T([1j]), T([1.])], out=torch.zeros(2))",
+    "torch.kthvalue(t := torch.ones(3), 2, out=(t, torch.empty((), dtype=torch.int64)))",
+    *(f"torch.{call.replace('I', 'T([0, 1, 2])').replace('M', 'T([True] * 3)')}"
+      for call in (
+        "masked_select(t := torch.ones(3), M, out=t)", "masked_select(T([True]), t := M, out=t)",
+        "gather(t := torch.ones(3), 0, I, out=t)", "gather(I, 0, (t := I)[1:], out=t[:2])",
+        "take(t := torch.ones(3), I, out=t)", "index_select(t := torch.ones(3), 0, I, out=t)",
+        "index_select(I, 0, (t := I)[1:], out=t[:2])", "nonzero(t := I, out=t)",
+        "cat([t := torch.ones(0), torch.ones(2)], out=t)", "gather(I, 0, I, out=I)",
+      )),
+    "torch.index_select(torch.ones(2), 0, T([0]), out=torch.zeros(1, dtype=torch.float64))",
+    "torch.aminmax(torch.ones(2), dim=0, out=(T(1.), T(1.).double()))",
+    *(f"torch.multinomial(torch.{w}, 2, out=torch.ones(2))" for w in ("ones(3)", "zeros(3)",
+      "ones(3).int()", "ones(3, 2, 2)")),
+    *(f"torch.logsumexp(torch.ones(2, 2){cast}, {dim}, out=torch.zeros(0{kind}))"
+      for cast in ("", ".int()", ".cfloat()") for dim in ("0", "(0, 1)")
+      for kind in ("", ", dtype=torch.cfloat") if kind or "c" not in cast),
+    *(f"torch.{call}, out=torch.ones(3, requires_grad=True))" for call in (
+        "arange(3", "arange(5", "ones(3", "full((3,), 2.", "empty(3", "eye(3", "rand(3", "randn(3",
+        "bernoulli(torch.ones(3)", "linspace(0, 1, 3", "logspace(0, 1, 3", "range(0, 2",
+        "randint(3, (3,)", "randperm(3")),
+    *(f"torch.{call}, out=[torch.zeros(2).to(torch.{d})] * {n})"
+      for call in ("unbind_copy(torch.ones(2, 2)", "split_copy(torch.ones(4), 2",
+                   "split_with_sizes_copy(torch.ones(4), [2, 2]")
+      for d, n in (("float32", 2), ("float64", 2), ("float32", 1))),
+]  # fmt: skip
+
+STEPS = [
+    *(f"torch.{scan}(T({value}), 0, dtype=torch.{d})" for scan in ("cumsum", "cumprod")
+      for value in ("[1, 2]", "[]", "2") for d in ("bool", "uint16", "float8_e5m2", "int8")),
+    "T([True, True]).cumsum_(0)", "T(True).cumsum_(0)", "T([5, 6], dtype=torch.int8).cumprod_(0)",
+    "torch.cumsum(T([1, 2]), 0, out=T([True, False]))",
+    *(f"torch.arange({start}, {end}, {step}, dtype=torch.{d})" for d in ("int64", "int32")
+      for start, end, step in ((0, 64, 0.5), (0, 64, 0), (0, 3, -0.5), (0, 0, 0.5), (0, 2, 1.5))),
+    "torch.arange(0, 64, 0.5, out=torch.zeros(0, dtype=torch.int64))",
+    "torch.gradient(torch.ones(3), spacing=T(2.))",
+    "torch.gradient(torch.ones(2, 2), spacing=[torch.ones(2), torch.ones(2, device='meta')])",
+    "torch.gradient(torch.ones(3, device='meta'), spacing=(torch.arange(3.),))",
+    *(f"torch.{name}split(torch.ones(5, 5, 5), {n})" for name in "hvd" for n in (0, 2, -1)),
+    "torch.linalg.cross(torch.ones(5, 3), torch.ones(5, 1), dim=-1)",
+    "torch.linalg.cross(torch.ones(5, 3), torch.ones(5, 3), dim=0)",
+    *(f"torch._chunk_cat([{pieces}], 1, 2)" for pieces in (
+        "torch.ones(3)", "torch.ones(3, 2), torch.ones(3)", "torch.ones(1, 3)")),
 ]  # fmt: skip
 
 NOTHING = [
+    "torch.ops.aten.index(torch.ones(2), [])",
     *(f"torch.{call}" for d in ("bool", "float16") for call in (
         f"linalg.eigh(torch.zeros(0, 3, 3, dtype=torch.{d}))",
         f"linalg.lu(torch.zeros(0, 3, 2, dtype=torch.{d}))",
@@ -167,4 +213,4 @@ WRITES = [
     "F.dropout(T([1.], requires_grad=True), 0.5, True, True)",
 ]
 
-SNIPPETS = [*NUMBERS, *VALUES, *OUTS, *NOTHING, *WRITES]
+SNIPPETS = [*NUMBERS, *VALUES, *OUTS, *STEPS, *NOTHING, *WRITES]

@@ -307,6 +307,9 @@ F.ctc_loss(torch.ones(2,2,2),T([[1],[1]]),T([2,2]),T([1,1]),reduction=4)
 
 # the exception is PyTorch's, its words are ours
 KINDS = """
+torch.float_power(2, 3)
+torch.float_power(2, 3, out=torch.ones(()))
+torch.gradient(torch.ones(3), spacing=torch.ones(3))
 torch.frexp(T([1.]),out=(T([1.]).double(),T([1],dtype=torch.int32)))
 torch.frexp(T([1.]),out=(T([1.]),T([1])))
 torch.rand_like(T([1.]),dtype=0)
