@@ -122,6 +122,7 @@ _SUBPACKAGES = {
     "_tensor_str",
     "_utils",
     "_functorch",
+    "_guards",
     "__config__",
     "functional",
     "futures",
@@ -144,13 +145,17 @@ _SUBPACKAGES = {
     "masked",
     "nested",
 }
-_STORAGES = {"UntypedStorage", "TypedStorage"}
+_STORAGES = {"UntypedStorage", "TypedStorage", "StorageBase"}
 _ELSEWHERE = {
     "_amp_foreach_non_finite_check_and_unscale_": "amp.grad_scaler",
     "_amp_update_scale_": "amp.grad_scaler",
     "PyTorchFileReader": "serialization.record_reader",
     "ScriptModule": "jit",
-    "TensorType": "jit.types",
+    **dict.fromkeys(
+        "TensorType IntType FloatType BoolType StringType ComplexType NoneType NumberType "
+        "DeviceObjType StreamObjType AnyType".split(),
+        "jit.types",
+    ),
     "Future": "futures",
     "_assert_async": "_checks",
     "_assert_tensor_metadata": "_checks",
@@ -164,6 +169,7 @@ _ELSEWHERE = {
     "cond": "_higher_order_ops",
     "GradScaler": "amp",
     "ScriptFunction": "jit",
+    "ScriptMethod": "jit.modules",
     "fork": "jit",
     "wait": "jit",
     "from_file": "_tensor.files",
@@ -222,7 +228,7 @@ _ELSEWHERE = {
 # ops of aten without a row, which PyTorch binds in its namespace as well
 _ATEN = set(
     "_native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate "
-    "_chunk_cat".split()
+    "_chunk_cat _convolution".split()
 )
 _RANDOM = {
     "Generator",

@@ -194,7 +194,16 @@ for _name, _kind in _CASTS.items():
     setattr(_StorageBase, _name, _cast(_name, _dtype.ALIASES.get(_kind) or _dtype.named(_kind)))
 
 
-class UntypedStorage(_StorageBase):
+class StorageBase:
+    """What storages of bytes are instances of; typed ones are not."""
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(
+            "Cannot directly construct StorageBase; subclass it and then construct that"
+        )
+
+
+class UntypedStorage(_StorageBase, StorageBase):
     """A block of bytes."""
 
     def __init__(self, storage=0, *, device=None):

@@ -29,7 +29,7 @@ LAYERS = [
     "special distributions profiler testing multiprocessing hub backends functional futures types "
     "accelerator mps xpu mtia monitor distributed sparse masked nested overrides _C _ops library "
     "_checks _higher_order_ops _decomp _subclasses _utils _tensor_str quasirandom _functorch debug "
-    "_array_api",
+    "_array_api _guards",
     "quantization ao onnx jit fx export compiler _dynamo _inductor _logging package vision viz",
     "__init__ __main__ runner",
 ]

@@ -786,3 +786,22 @@ def test_futures_tell_what_went_wrong():
             wait([None])
     with pytest.raises(RuntimeError, match="Can not pickle"):
         flambeau.save(done, io.BytesIO())
+
+
+NAMED_TYPES = {"FloatType": "float", "NumberType": "number", "TensorType": "Tensor"}
+
+
+@pytest.mark.parametrize("kind", NAMED_TYPES)
+def test_types_of_programs_have_names(kind):
+    assert getattr(flambeau._C, kind) is getattr(flambeau, kind)
+    assert getattr(flambeau, kind).get().annotation_str == NAMED_TYPES[kind]
+
+
+def test_no_mode_makes_fake_tensors():
+    assert flambeau._guards.active_fake_mode() is None
+    assert flambeau._guards.detect_fake_mode([flambeau.ones(2)]) is None
+
+
+def test_methods_of_scripted_modules_have_a_class():
+    scripted = flambeau.jit.script(flambeau.nn.ReLU())
+    assert isinstance(scripted.forward, flambeau._C.ScriptMethod)

@@ -146,3 +146,10 @@ def test_parts_of_storages_are_read_where_they_lie():
     part = torch.UntypedStorage(list(range(8)))[2:5]
     assert part.tolist() == [2, 3, 4]
     assert part.fill_(7).tolist() == [7, 7, 7] and part.clone().tolist() == [7, 7, 7]
+
+
+def test_storages_of_bytes_are_storage_bases():
+    assert isinstance(torch.ones(2).untyped_storage(), torch.StorageBase)
+    assert not issubclass(torch.TypedStorage, torch.StorageBase)
+    with pytest.raises(RuntimeError, match="Cannot directly construct StorageBase"):
+        torch.StorageBase()

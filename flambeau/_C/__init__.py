@@ -70,6 +70,7 @@ _functions = _Functions(
 _TensorMeta = type(Tensor)
 _disabled_torch_function_impl = disabled  # for classes: `__torch_function__ = ...`
 _OF_GRAPHS = ("Block", "Graph", "Node", "Value")  # of compiled functions
+_OF_ALL = ("ScriptMethod", "StorageBase")  # public names that PyTorch takes from here
 _has_mps = _has_xpu = False
 _OVERRIDES = (_has_torch_function, _has_torch_function_unary, _has_torch_function_variadic)
 
@@ -158,4 +159,6 @@ _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _no_fuser
 def __getattr__(name: str) -> Any:
     if name in _OF_GRAPHS:
         return getattr(importlib.import_module("flambeau.jit.ir"), name)
+    if name in _OF_ALL or name.endswith("Type"):
+        return getattr(importlib.import_module("flambeau"), name)
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")

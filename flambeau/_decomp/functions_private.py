@@ -44,6 +44,28 @@ def unsafe_masked_index_put_accumulate(
     return flambeau.index_put(self, tuple(places), values.masked_fill(~mask, 0), accumulate=True)
 
 
+@op("_convolution")
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    benchmark: bool = False,
+    deterministic: bool = False,
+    cudnn_enabled: bool = False,
+    allow_tf32: bool = False,
+) -> Tensor:
+    """The convolution that all kinds come to; how a device goes about it changes nothing here."""
+    return flambeau.convolution(
+        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    )
+
+
 @op("_chunk_cat")
 def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Tensor | None = None) -> Tensor:
     """Each tensor in so many chunks along dim (the last one filled up with zeros), side by side."""

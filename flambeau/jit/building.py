@@ -335,6 +335,8 @@ class Building:
                 return BoundMethod(self._cast, value, _CASTS[name])
             if name == "tolist":
                 return ListOfTensor(value)
+            if name == "type":
+                return Builtin("aten::to", value)
         if isinstance(kind, T.TupleOf) and name in kind.fields:
             index = self.constant(kind.fields.index(name), place)
             part = kind.parts[kind.fields.index(name)]

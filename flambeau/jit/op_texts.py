@@ -48,6 +48,7 @@ _TEMPLATES = {
     "aten::items": "list({0}.items())",
     "aten::dict": "dict({0})",
     "aten::list": "list({0})",
+    "aten::Size": "list({0})",
     "aten::join": "{0}.join({1})",
     "aten::percentFormat": "({0} % {1})",
     "aten::format": "_format({0}, {rest})",

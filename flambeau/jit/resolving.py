@@ -180,6 +180,8 @@ class Resolver:
         special = _special(found)
         if special is not None:
             return Special(special)
+        if found is flambeau.Size:  # a list of ints in programs
+            return Builtin("aten::Size")
         if isinstance(found, type):
             return self._wrap_class(c, found, place)
         if isinstance(found, (OpOverload, OpOverloadPacket)):

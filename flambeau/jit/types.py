@@ -213,22 +213,38 @@ class ClassType(Type):
         return self.name
 
 
-class TensorType(Type):
-    """The type of tensors, by the name that annotations may say."""
+class Only(Type):
+    """A kind of type that has one member: PyTorch exports it by name and `get` gives the member."""
 
-    __slots__ = ()
+    only: Type
 
-    @staticmethod
-    def get() -> "Type":
+    @classmethod
+    def get(cls) -> Type:
         """The only one."""
-        return TENSOR
+        return cls.only
 
 
-TENSOR = TensorType("Tensor")
-INT, FLOAT, BOOL, STR, COMPLEX = map(Type, "int float bool str complex".split())
-NONE = Type("NoneType")
-NUMBER = Type("Scalar", "number")
-DEVICE, GENERATOR, STREAM, ANY = map(Type, "Device Generator Stream Any".split())
+def _only(name: str, kind: str, code: str | None = None) -> type[Only]:
+    made = type(name, (Only,), {"__doc__": f"The type `{kind}`.", "__module__": "torch"})
+    made.only = made(kind, code)
+    return made
+
+
+TensorType = _only("TensorType", "Tensor")
+IntType = _only("IntType", "int")
+FloatType = _only("FloatType", "float")
+BoolType = _only("BoolType", "bool")
+StringType = _only("StringType", "str")
+ComplexType = _only("ComplexType", "complex")
+NoneType = _only("NoneType", "NoneType")
+NumberType = _only("NumberType", "Scalar", "number")
+DeviceObjType = _only("DeviceObjType", "Device")
+StreamObjType = _only("StreamObjType", "Stream")
+AnyType = _only("AnyType", "Any")
+TENSOR, INT, FLOAT, BOOL = (t.only for t in (TensorType, IntType, FloatType, BoolType))
+STR, COMPLEX, NONE, NUMBER = (t.only for t in (StringType, ComplexType, NoneType, NumberType))
+DEVICE, STREAM, ANY = (t.only for t in (DeviceObjType, StreamObjType, AnyType))
+GENERATOR = Type("Generator")
 SCALAR_TYPE, LAYOUT, MEMORY_FORMAT, QSCHEME = map(
     Type, "ScalarType Layout MemoryFormat QScheme".split()
 )

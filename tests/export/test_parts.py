@@ -290,6 +290,8 @@ def test_ops_are_called_by_their_schemas():
     weight = torch.randn(3, 2, 3, 3)
     found = aten.convolution.default(x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
     torch.testing.assert_close(found, nn.functional.conv2d(x, weight, padding=1))
+    rest = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1, False, False, True, True)
+    torch.testing.assert_close(aten._convolution(x, weight, None, *rest), found)
     values, places = aten.max_pool2d_with_indices.default(x, [2, 2])
     assert values.shape == places.shape == (1, 2, 2, 2)
     assert aten.slice.Tensor(x, 3, 1, 3).shape == (1, 2, 4, 2)

@@ -76,6 +76,12 @@ def branches(x: Tensor, k: int) -> Tensor:
     return z
 
 
+def types_and_sizes(x: Tensor, n: int):
+    size = torch.Size([n, x.size(0)])
+    wide = x.expand(size).type(torch.float64)
+    return wide, wide.type(x.dtype), size == wide.shape, torch.Size((n, 2))[0]
+
+
 def early(x, k: int):
     if k < 0:
         return x
@@ -742,6 +748,7 @@ def suppression(boxes: Tensor, scores: Tensor, limit: float) -> Tensor:
 FUNCTIONS = [
     (arithmetic, lambda: [(ramp(3, 3), 7, 2.5), (ramp(2, 2), 4, 1.0)]),
     (branches, lambda: [(ramp(3), 3), (ramp(3), 0), (ramp(3), 1)]),
+    (types_and_sizes, lambda: [(ramp(3), 2), (ramp(1), 4)]),
     (early, lambda: [(ramp(3), k) for k in (-1, 5, 15, 25)]),
     (loops, lambda: [(ramp(2), n) for n in (0, 1, 4, 9)]),
     (search, lambda: [([1, 2, 3], 2), ([1], 5), ([], 1)]),
