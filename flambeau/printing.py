@@ -268,9 +268,13 @@ def suffixes(t) -> list[str]:
     return [*words, grad] if grad else words
 
 
-def appended(text, words, indent) -> str:
-    """Each word after a comma, on a new line where the current one would get too long."""
-    column = len(text) - text.rfind("\n") + 1
+def appended(text, words, indent, below=False) -> str:
+    """Each word after a comma, on a new line where the current one would get too long.
+
+    Args:
+        below: begin with a new line.
+    """
+    column = _options.linewidth if below else len(text) - text.rfind("\n") + 1
     for word in words:
         if column + len(word) + 2 > _options.linewidth:
             text += ",\n" + " " * indent + word

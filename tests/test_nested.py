@@ -542,9 +542,7 @@ def test_jagged_repeats_and_counts_along_vectors():
     t = nested.nested_tensor(pieces(), layout=torch.jagged)
     same(t.repeat_interleave(3, dim=-1), [p.repeat_interleave(3, -1) for p in pieces()])
     hot = F.one_hot(t.abs().long(), 9)
-    assert all(
-        torch.equal(a, F.one_hot(p.abs().long(), 9)) for a, p in zip(hot.unbind(), pieces())
-    )
+    assert all(torch.equal(a, F.one_hot(p.abs().long(), 9)) for a, p in zip(hot.unbind(), pieces()))
 
 
 @pytest.mark.parametrize("loss", ["l1_loss", "kl_div", "poisson_nll_loss"])

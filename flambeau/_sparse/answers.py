@@ -18,6 +18,7 @@ from flambeau._sparse import products as p
 from flambeau._sparse import reductions as r
 from flambeau._sparse.conversion import coalesce, emptied, resized, resized_rows, to_dense
 from flambeau._sparse.creation import sparse_coo_tensor, zeros_in
+from flambeau._sparse.legacy import TYPED
 from flambeau._sparse.printing import sparse_text
 from flambeau._sparse.tensors import (
     SHOWN,
@@ -408,7 +409,20 @@ def _add_dispatch(one, other, *rest, alpha=1, out=None):
 
 
 def _type(t, dtype=None, non_blocking=False):
-    return a.type_name(t) if dtype is None else a.to(t, dtype)
+    if dtype is None:
+        return a.type_name(t)
+    kind = TYPED.get(dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype
+    return a.to(t, getattr(kind, "dtype", kind))
+
+
+def _dropout(t, p=0.5, training=True, inplace=False):
+    """Nothing is dropped in evaluation; what would be is not known to be zero or not there."""
+    if training and p > 0:
+        kind = "Sparse" if is_coo(t) else "SparseCsr"
+        raise NotImplementedError(
+            f"Could not run 'aten::bernoulli_.float' with arguments from the '{kind}CPU' backend."
+        )
+    return t
 
 
 def _transposed_dims(t, dim0, dim1):
@@ -578,6 +592,8 @@ FUNCTIONS = {
     "__deepcopy__": _deepcopy,
     "__reduce_ex__": _reduced,
     "pin_memory": _pinned,
+    "dropout": _dropout,
+    "functional_dropout": _dropout,
 }
 
 # operators that are functions of another name here

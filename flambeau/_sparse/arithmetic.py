@@ -6,11 +6,12 @@ Everything happens on values (tensors.values_of, tensors.over), so derivatives c
 from flambeau import _dtype as d
 from flambeau._dtype import can_cast
 from flambeau._layout import Size, broadcast_shape, wrap_dim
-from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
+from flambeau._memory_format import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from flambeau._sparse.conversion import (
     blocks_of,
     check_resize,
     coalesce,
+    emptied,
     picked,
     to_compressed,
     to_coo,
@@ -20,12 +21,13 @@ from flambeau._sparse.conversion import (
 )
 from flambeau._sparse.tensors import (
     BLOCKED,
+    BY_ROWS,
+    COMPRESSED,
     SHOWN,
-    Coo,
-    bare,
     compressed,
     coo,
     counting,
+    dense_dim,
     flat_places,
     is_coo,
     is_sparse,
@@ -245,7 +247,7 @@ def mul(a, b):
         return _scaled("mul", a, b)
     if not is_sparse(b):
         return _mul_dense(a, b)
-    if not a.ndim:
+    if not a.ndim and (b.ndim or nnz(b) > nnz(a)):
         a, b = b, a
     if not b.ndim:
         return _scaled("mul", to(a, result_type(a, b)), to_dense(b))
@@ -759,22 +761,39 @@ def to(t, *args, **kwargs):
 def zeros_like(t, *, dtype=None, layout=None, device=None, requires_grad=False, **options):
     """No elements, or a zero for each that is there where rows are compressed."""
     kind = kind_of(t) if layout is None else layout
-    if kind is not kind_of(t):
-        return public("zeros")(t.shape, dtype=dtype or t.dtype, device=device or t.device,
-                               layout=kind, requires_grad=requires_grad)  # fmt: skip
-    parts = parts_of(t)
-    dtype = dtype or t.dtype
-    if is_coo(t):
-        values = parts.values.new_zeros((0, *parts.values.shape[1:]), dtype=dtype)
-        indices = parts.indices.new_zeros((parts.indices.shape[0], 0))
-        out = bare(Coo(indices, values, True), t.shape, kind)
+    dtype, device = dtype or t.dtype, device or t.device
+    if kind in COMPRESSED and not is_coo(t):
+        out = _empty_matrix(t, kind, dtype, device)
+    elif kind is sparse_coo:
+        out = emptied(t.shape, t.ndim - dense_dim(t), dtype, device)
     else:
-        count = [*parts.plain.shape[:-1], 0]
-        shape = [*count, *parts.values.shape[parts.plain.ndim :]]
-        out = compressed(kind, parts.compressed.new_zeros(parts.compressed.shape),
-                         parts.plain.new_zeros(count),
-                         parts.values.new_zeros(shape, dtype=dtype), t.shape)  # fmt: skip
+        out = public("zeros")(t.shape, dtype=dtype, device=device, layout=kind)
     return out.requires_grad_(True) if requires_grad else out
+
+
+def _empty_matrix(t, kind, dtype, device):
+    """A matrix by rows or columns without elements; blocks are as large as those of another."""
+    parts = parts_of(t)
+    batch, sizes = parts.plain.ndim - 1, parts.values.shape[parts.plain.ndim :]
+    if (kind in BLOCKED) != (t._layout.kind in BLOCKED):
+        raise RuntimeError(
+            "sparse_compressed_tensor_with_dims: "
+            + (
+                "blocksize needs to be a tuple of size 2, but got 0"
+                if kind in BLOCKED
+                else f"blocksize cannot be specified for non-block layout {SHOWN[kind]}"
+            )
+        )
+    side = 0 if kind in BY_ROWS else 1
+    lines = t.shape[batch + side] // (sizes[side] if kind in BLOCKED else 1)
+    count = [*parts.plain.shape[:-1], 0]
+    return compressed(
+        kind,
+        parts.compressed.new_zeros([*count[:-1], lines + 1], device=device),
+        parts.plain.new_zeros(count, device=device),
+        parts.values.new_zeros([*count, *sizes], dtype=dtype, device=device),
+        t.shape,
+    )
 
 
 def zero_(t):

@@ -39,13 +39,18 @@ def _once(t):
     return coalesce(t.detach()).requires_grad_(t.requires_grad)
 
 
-def _rebuilt(t, base, elements, masked):
-    """The sparse tensor of elements: where t has some, or everywhere if they were changed."""
+def _rebuilt(t, elements, masked):
+    """The sparse tensor of elements: where t has some, or everywhere if all of them count."""
+    pattern = pattern_of(t) if masked else _everywhere(t)
     with no_grad():
-        moved = not masked and not public("equal")(elements, base)
-        pattern = _everywhere(t) if moved else pattern_of(t)
         found = over(pattern, picked(elements.detach(), pattern))
-    return recorded("SparseBackward0", found, (elements,), lambda g, _: to_dense(g))
+
+    def back(g, _):
+        if masked and not is_sparse(g):  # it is of places, too, where t has no elements
+            g = over(pattern, picked(g, pattern))
+        return to_dense(g)
+
+    return recorded("SparseBackward0", found, (elements,), back)
 
 
 def on_dense(function, inputs, masked):
@@ -55,8 +60,8 @@ def on_dense(function, inputs, masked):
 
     @functools.wraps(function)
     def dense(*given):
-        rows = zip(inputs, bases, given)
-        out = function(*[_rebuilt(t, b, x, masked) if is_sparse(t) else x for t, b, x in rows])
+        rows = zip(inputs, given)
+        out = function(*[_rebuilt(t, x, masked) if is_sparse(t) else x for t, x in rows])
         if is_sparse(out):
             raise ValueError(
                 "Sparse output is not supported at gradcheck yet. Please call to_dense() on what "

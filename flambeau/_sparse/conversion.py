@@ -329,9 +329,14 @@ def to_sparse(t, sparse_dims=None, *, layout=None, blocksize=None, dense_dim=Non
     """A tensor by coordinates, or in another sparse layout."""
     if isinstance(blocksize, list):
         blocksize = tuple(blocksize)
-    if layout is strided and is_sparse(t):
-        return to_dense(t)
-    if layout is strided or (layout is not None and not is_layout(layout)):
+    if blocksize is not None and len(blocksize) != 2:
+        name = "sparse" if is_sparse(t) else "dense"
+        raise RuntimeError(
+            f"{name}_to_sparse: blocksize needs to be a tuple of size 2, but got {len(blocksize)}"
+        )
+    if layout is strided:
+        return to_dense(t) if is_sparse(t) else t
+    if layout is not None and not is_layout(layout):
         raise RuntimeError(
             f"to_sparse: conversion from {SHOWN[kind_of(t)]} to {SHOWN.get(layout)} "
             "is not supported"

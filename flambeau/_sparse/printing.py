@@ -25,12 +25,10 @@ def sparse_text(t):
     lead = ",\n" + " " * len(_PREFIX)
     text = _PREFIX + lead.join(_listed(*pair) for pair in named)
     words = [f"size={tuple(t.shape)}", f"nnz={nnz(t)}"]
-    if is_coo(t):
-        text += lead + words.pop(0)
     if t.device.type != "cpu":
         words.insert(0, f"device='{t.device}'")
     if says_dtype(parts.values.new_zeros(1)):
         words.append(f"dtype={t.dtype}")
     words.append(f"layout={t._layout.kind}")
     grad = grad_suffix(t)
-    return appended(text, [*words, grad] if grad else words, len(_PREFIX))
+    return appended(text, [*words, grad] if grad else words, len(_PREFIX), is_coo(t))

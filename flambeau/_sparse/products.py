@@ -17,10 +17,12 @@ from flambeau._sparse.conversion import (
     with_values,
 )
 from flambeau._sparse.tensors import (
+    SHOWN,
     coo,
     counting,
     is_coo,
     is_sparse,
+    kind_of,
     nnz,
     over,
     parts_of,
@@ -258,6 +260,8 @@ def linear(input, weight, bias=None):
 
 def smm(a, b):
     """The same as a sparse tensor with all elements."""
+    if not is_sparse(a):
+        raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
     found = mm(a, b)
     if is_sparse(found):
         return found
@@ -271,6 +275,15 @@ def sspaddmm(input, a, b, *, beta=1, alpha=1, out=None):
     """beta input + alpha a b, all of them sparse."""
     if not input.is_sparse:
         raise RuntimeError("tensor.sspaddmm(...) can only be called on sparse tensors")
+    if not is_sparse(a):
+        raise RuntimeError(
+            "sspaddmm: expected 'mat1' to have sparse layout, got 'mat1' with layout Strided"
+        )
+    if is_sparse(b):
+        raise RuntimeError(
+            "sspaddmm: expected 'mat2' to have strided layout, got 'mat2' with layout "
+            f"{SHOWN[kind_of(b)]}"
+        )
     return public("add")(input * beta, smm(a, b) * alpha)
 
 

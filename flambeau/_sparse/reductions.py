@@ -25,6 +25,7 @@ from flambeau._sparse.tensors import (
     sparse_dim,
     values_of,
 )
+from flambeau.autograd.grad_mode import no_grad
 from flambeau.ops.table import public
 
 
@@ -67,8 +68,15 @@ def _compressed_sum(t, dims, keepdim, dtype):
             "Currently the only compressed sparse format supported for sum.dim_IntList is CSR, but "
             f"got layout {SHOWN[kind_of(t)]}"
         )
-    found = to_dense(t).sum(dims, keepdim=True, dtype=dtype)
-    return to_compressed(found, sparse_csr)
+    with no_grad():
+        found = to_compressed(to_dense(t).sum(dims, keepdim=True, dtype=dtype), sparse_csr)
+    return recorded("SumBackward1", found, (t,), _spread)
+
+
+def _spread(g, t):
+    """The gradient of sums that keep their dimensions: it has every place."""
+    g = to_dense(g) if is_sparse(g) else g
+    return g.to(t.dtype).expand(t.shape)
 
 
 def summed(t, dims, dtype=None):

@@ -74,7 +74,9 @@ def new(self, *args, size=None, device=None):
 
 class _TypedMeta(type):
     def __instancecheck__(cls, value):
-        return isinstance(value, Tensor) and value.dtype is cls.dtype
+        if not isinstance(value, Tensor) or value.dtype is not cls.dtype:
+            return False
+        return value._layout.strides is not None  # sparse tensors are of others
 
     def __call__(cls, *args, device=None, **kwargs):
         return construct(cls.dtype, args, device=device)

@@ -7,7 +7,6 @@ Nothing is asked of the driver before the first question.
 from typing import Any
 
 from flambeau._device import device as _device
-from flambeau._tensor import Tensor
 from flambeau._tensor.legacy import TYPED as _TYPED
 from flambeau.cuda import amp as amp
 from flambeau.cuda import graphs as graphs
@@ -325,24 +324,22 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
 
 
-def _typed(name: str) -> type:
+def _typed(plain: type) -> type:
     """`torch.cuda.FloatTensor` and its kin: constructors, and classes for isinstance."""
-    plain = _TYPED[name]
+    name, space = plain.__name__, plain.__module__.replace("torch", "torch.cuda", 1)
 
     class Kind(type):
         def __instancecheck__(cls, found: Any) -> bool:
-            return isinstance(found, Tensor) and found.is_cuda and found.dtype == dtype
-
-    dtype = getattr(plain, "dtype", None)
+            return isinstance(found, plain) and found.is_cuda
 
     def make(cls: type, *args: Any, **kwargs: Any) -> Any:
         if not is_available():
             raise TypeError(
-                f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled."
+                f"type {space}.{name} not available. Torch not compiled with CUDA enabled."
             )
         return plain(*args, **kwargs).cuda()
 
-    return Kind(name, (), {"__new__": make, "__module__": "torch.cuda", "dtype": dtype})
+    return Kind(name, (), {"__new__": make, "__module__": space, "dtype": plain.dtype})
 
 
-globals().update({name: _typed(name) for name in _TYPED})
+globals().update({name: _typed(kind) for name, kind in _TYPED.items()})

@@ -4,6 +4,7 @@ from typing import Any
 
 from flambeau import Tensor
 from flambeau._sparse import creation, products, reductions
+from flambeau._sparse.legacy import TYPED as _TYPED
 from flambeau._sparse.tensors import is_sparse
 from flambeau.interposing.overriding import answerable
 
@@ -19,6 +20,8 @@ __all__ = [
     "spsolve",
     "sum",
 ]
+
+globals().update(_TYPED)  # FloatTensor and its kin
 
 
 @answerable

@@ -253,3 +253,110 @@ def test_numbers_keep_their_dtype(value):
         x = flambeau.tensor(value).to(dtype)
         assert x.to_sparse().to_dense().dtype is dtype
         assert flambeau.equal(x.to_sparse().to_dense(), x)
+
+
+def test_typed_constructors_of_old():
+    indices, values = flambeau.tensor([[0, 1, 1], [2, 0, 2]]), flambeau.tensor([3.0, 4.0, 5.0])
+    s = flambeau.sparse.FloatTensor(indices, values, flambeau.Size([3, 3]))
+    assert s.shape == (3, 3) and flambeau.equal(s._values(), values)
+    assert flambeau.sparse.LongTensor(indices, values.long()).shape == (2, 3)
+    assert flambeau.sparse.DoubleTensor(2, 3).dtype is flambeau.float64
+    assert flambeau.sparse.HalfTensor().shape == (0,)
+    assert isinstance(s, flambeau.sparse.FloatTensor)
+    assert not isinstance(s, (flambeau.sparse.DoubleTensor, flambeau.FloatTensor))
+    assert not isinstance(s.to_dense(), flambeau.sparse.FloatTensor)
+    assert not isinstance(s, flambeau.cuda.sparse.FloatTensor)
+    assert s.type("torch.sparse.DoubleTensor").dtype is flambeau.float64
+    assert s.type(flambeau.sparse.LongTensor).dtype is flambeau.int64
+    assert repr(flambeau.sparse.FloatTensor) == "<class 'torch.sparse.FloatTensor'>"
+    with pytest.raises(TypeError, match="only accepts sizes"):
+        flambeau.sparse.FloatTensor([1, 2])
+
+
+def test_dropout_in_evaluation_keeps_elements():
+    s = flambeau.eye(3).to_sparse()
+    assert flambeau.nn.Dropout(0.5).eval()(s) is s
+    assert flambeau.nn.functional.dropout(s, 0.0) is s
+    with pytest.raises(NotImplementedError, match="bernoulli_"):
+        flambeau.nn.functional.dropout(s, 0.5)
+
+
+def test_workers_send_sparse_and_nested_tensors():
+    coo = flambeau.sparse_coo_tensor([[0, 0, 1], [2, 2, 0]], [1.0, 2.0, 3.0], (2, 3))
+    jagged = flambeau.nested.nested_tensor(
+        [flambeau.ones(2), flambeau.ones(1)], layout=flambeau.jagged
+    )
+    samples = [coo, coo.coalesce(), coo.to_sparse_csr(), coo.to_sparse_bsr((1, 1)), jagged]
+    loader = flambeau.utils.data.DataLoader(samples, batch_size=None, num_workers=1)
+    *found, pieces = loader
+    for sent, here in zip(samples, found):
+        assert here.layout is sent.layout and flambeau.equal(here.to_dense(), sent.to_dense())
+    assert not found[0].is_coalesced() and found[1].is_coalesced()
+    assert [t.tolist() for t in pieces.unbind()] == [[1.0, 1.0], [1.0]]
+
+
+def test_batches_of_sparse_or_nested_samples_need_a_function():
+    collate = flambeau.utils.data.default_collate
+    with pytest.raises(RuntimeError, match="Batches of sparse tensors are not currently supported"):
+        collate([flambeau.eye(2).to_sparse()] * 2)
+    with pytest.raises(RuntimeError, match="Batches of nested tensors are not currently supported"):
+        collate([flambeau.nested.nested_tensor([flambeau.ones(2)])] * 2)
+
+
+KINDS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
+
+
+@pytest.mark.parametrize("goal", KINDS)
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_zeros_like_keeps_blocks_and_dense_dimensions(kind, goal):
+    block, blocked = (2, 1) if "bs" in kind else None, ("bs" in kind, "bs" in goal)
+    s = flambeau.randn(4, 2, 3).to_sparse(
+        layout=getattr(flambeau, kind), blocksize=block, dense_dim=1
+    )
+    layout = getattr(flambeau, goal)
+    if goal != "sparse_coo" and blocked[0] != blocked[1]:
+        with pytest.raises(RuntimeError, match="sparse_compressed_tensor_with_dims: blocksize"):
+            flambeau.zeros_like(s, layout=layout)
+        return
+    zeros = flambeau.zeros_like(s, layout=layout, dtype=flambeau.float64)
+    assert zeros.layout is layout and zeros.dtype is flambeau.float64 and zeros.dense_dim() == 1
+    assert zeros._nnz() == 0 and flambeau.equal(zeros.to_dense(), flambeau.zeros(4, 2, 3).double())
+    if blocked[1]:
+        assert zeros.values().shape == (0, 2, 1, 3)
+
+
+def test_sums_of_rows_give_every_place_a_gradient():
+    s = flambeau.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse_csr().requires_grad_()
+    (s.sum(1, keepdim=True) * 2).sum().backward()
+    assert flambeau.equal(s.grad, flambeau.full((2, 2), 2.0))
+
+
+def test_layouts_and_blocks_that_are_asked_for():
+    x = flambeau.eye(2)
+    assert x.to_sparse(layout=flambeau.strided) is x
+    for size in ((1,), [1, 1, 1]):
+        with pytest.raises(
+            RuntimeError, match=f"blocksize needs to be a tuple of size 2, but got {len(size)}"
+        ):
+            x.to_sparse(blocksize=size)
+    s = x.to_sparse()
+    with pytest.raises(RuntimeError, match="sspaddmm: expected 'mat1' to have sparse layout"):
+        s.sspaddmm(x, x)
+    with pytest.raises(RuntimeError, match="sspaddmm: expected 'mat2' to have strided layout"):
+        s.sspaddmm(s, s)
+
+
+def test_long_lines_of_text_break_as_in_pytorch():
+    zeros = flambeau.sparse_coo_tensor(size=(100, 20, 3)).requires_grad_()
+    shown = repr(zeros + zeros)
+    assert shown.endswith(
+        "       size=(100, 20, 3), nnz=0, layout=torch.sparse_coo, grad_fn=<AddBackward0>)"
+    )
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("function", ["to_dense", "sum", "values"])
+def test_gradcheck_of_sparse_inputs_counts_places(function, masked):
+    check = flambeau.sparse.as_sparse_gradcheck(flambeau.autograd.gradcheck)
+    s = flambeau.tensor([[0.0, 2.0], [3.0, 0.0]], dtype=flambeau.float64).to_sparse_csr()
+    assert check(getattr(flambeau.Tensor, function), s.requires_grad_(), masked=masked)

@@ -71,6 +71,13 @@ def collate_tensor_fn(
     batch: Sequence[Tensor], *, collate_fn_map: CollateMap | None = None
 ) -> Tensor:
     """Stack tensors."""
+    first = batch[0]
+    for kind, found in (("nested", first.is_nested), ("sparse", first._layout.strides is None)):
+        if found:
+            raise RuntimeError(
+                f"Batches of {kind} tensors are not currently supported by the default collate_fn; "
+                "please provide a custom collate_fn to handle them appropriately."
+            )
     return flambeau.stack(batch, 0)
 
 

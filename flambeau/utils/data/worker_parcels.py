@@ -65,7 +65,11 @@ class _Packer(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
-            return NotImplemented if is_lazy(obj) else self._tensor(obj)
+            if is_lazy(obj):
+                return NotImplemented
+            if obj.is_nested or obj._layout.strides is None:  # their parts travel
+                return obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+            return self._tensor(obj)
         if isinstance(obj, UntypedStorage):
             return _whole_storage, (obj.nbytes(), self._bytes(obj), None)
         if isinstance(obj, TypedStorage):
