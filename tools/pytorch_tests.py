@@ -96,6 +96,7 @@ SWITCHES = {
     "torch._native.dsl_registry.dsl_registry": None,
     "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
     "torch._nnpack_available": lambda: False,
+    "torch.autograd._force_original_view_tracking": lambda _: contextlib.nullcontext(),
     "torch._mkldnn": None,
     "torch._export.wrappers.mark_subclass_constructor_exportable_experimental": lambda init: init,
     "torch._grid_sampler_2d_cpu_fallback": lambda *given: sys.modules["torch"].grid_sampler(*given),

@@ -437,7 +437,7 @@ def _matrices_in_steps(name, *conditions):
     def check(value):
         for holds in conditions:
             fine = holds(value)
-            if not fine.all():
+            if not flambeau._is_all_true(fine):
                 break
         return fine
 

@@ -209,7 +209,7 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # follows from parameters that were given
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not flambeau._is_all_true(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} "
                     f"({type(value).__name__} of shape {tuple(value.shape)}) "
@@ -246,7 +246,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not support.check(value).all():
+        if not flambeau._is_all_true(support.check(value)):
             raise ValueError(
                 "Expected value argument "
                 f"({type(value).__name__} of shape {tuple(shape)}) "

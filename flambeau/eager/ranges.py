@@ -306,8 +306,7 @@ def linspace(
 
 def _are_hidden(*values):
     """Is one of them a tensor inside of a transform, whose number is not told?"""
-    kinds = [type(x) for x in values if isinstance(x, Tensor) and type(x) is not Tensor]
-    return any(kind.__module__.startswith("flambeau.transforms") for kind in kinds)
+    return any(type(x) is not Tensor and hasattr(x, "_level") for x in values)
 
 
 def _linspace_of_tensors(start, end, steps, dtype):

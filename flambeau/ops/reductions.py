@@ -211,6 +211,18 @@ def any(input, dim: Dims = None, keepdim: bool = False):
     return input
 
 
+@composite(variants="function")
+def _is_all_true(input):
+    """Are all elements true? Inside of vmap: those of all samples, so that `if` may ask for it."""
+    return input.all()
+
+
+@composite(variants="function")
+def _is_any_true(input):
+    """Is any element true? Inside of vmap: of any sample."""
+    return input.any()
+
+
 # -- nan-aware ------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flambeau._layout import wrap_dim
+from flambeau._layout import make_layout, wrap_dim
 from flambeau._memory_format import contiguous_format
 from flambeau._tensor import Tensor
 from flambeau.autograd.grad_mode import modes
@@ -29,6 +29,7 @@ from flambeau.transforms.levels import (
 )
 
 TEMPLATES: dict[str, Callable] = {}  # row -> function of (level, op, bound) that gives values
+DRAWING: set[str] = set()  # rows whose results may differ where arguments do not
 
 
 def batches(*names: str) -> Callable:
@@ -75,7 +76,7 @@ class BatchLevel(Level):
         return op.name in TEMPLATES and TABLE.get(op.name) is op
 
     def apply(self, op: Any, bound: dict) -> Any:
-        if not any(self._has_batch(v) for v in bound.values()):
+        if op.name not in DRAWING and not any(self._has_batch(v) for v in bound.values()):
             plain = {n: mapped(self.plain, v) for n, v in bound.items()}
             return mapped(self.lift, called(op, plain))
         found = (TEMPLATES.get(op.name) or KINDS[op.kind])(self, op, bound)
@@ -96,12 +97,12 @@ class BatchLevel(Level):
         """Put a result where a target is; name: of the function that writes."""
         if not is_at(target, self):
             if self.is_batched(result):
-                raise _refused_write(name, target, self.front(result))
+                raise refused_write(name, target, self.front(result))
             target.copy_(self.plain(result))
             return
         if self.is_batched(result) and not target._batched:
             if modes.task is None:
-                raise _refused_write(name, target, result._value)
+                raise refused_write(name, target, result._value)
             rebind(target, result)  # a sum of gradients, which nobody else holds
             return
         with below(self):
@@ -165,7 +166,7 @@ _BY_SHAPE = frozenset(
 )
 
 
-def _refused_write(name, target, value):
+def refused_write(name, target, value):
     """The error of a write of samples into a tensor that all share."""
     if name in _BY_SHAPE:
         return RuntimeError(
@@ -173,7 +174,7 @@ def _refused_write(name, target, value):
             f"{list(value.shape)}"
         )
     called = name if name in _BARE else "inplace arithmetic" if name in _ARITHMETIC else None
-    called = called or f"aten::{name}"
+    called = called or ("inplace bernoulli" if name == "bernoulli_" else f"aten::{name}")
     return RuntimeError(
         f"vmap: {called}(self, *extra_args) is not possible because there exists a Tensor `other` "
         "in extra_args that has more elements than `self`. This happened due to `other` being "
@@ -350,7 +351,7 @@ def _sizes(size):
 def _viewed(name):
     def rule(batch, v, rank, size):
         if not isinstance(size, (tuple, list, int)):
-            return v.view(size)  # another dtype
+            return VIEWS["_view_dtype"](batch, v, rank, size)
         size = _sizes(size)
         if len(size) == 1 and isinstance(size[0], (tuple, list)):
             size = tuple(size[0])
@@ -395,9 +396,14 @@ def _squeezed(batch, v, rank, dim):
     if dim is None:
         dims = tuple(k for k in range(1, rank + 1) if v.shape[k] == 1)
         return v.squeeze(dims) if dims else v.view(v.shape)
-    if rank == 0:
-        return v.view(v.shape)
     many = isinstance(dim, (tuple, list))
+    if rank == 0:
+        if not all(-1 <= d <= 0 for d in (dim if many else (dim,))):
+            raise RuntimeError(
+                "Dimension is out of range (expected to be in range of [-1, 0], but got "
+                f"[{', '.join(map(str, dim if many else (dim,)))}]"
+            )
+        return v.view(v.shape)
     return v.squeeze(tuple(shifted(d, rank) for d in dim) if many else shifted(dim, rank))
 
 
@@ -410,6 +416,11 @@ def _expanded(batch, v, rank, size):
 
 def _strided(batch, v, rank, size, stride, offset):
     """Within the memory that the first sample can see; the others are as far apart as they are."""
+    if len(size) != len(stride):
+        raise RuntimeError(
+            "Tensor.as_strided(size, stride, ...): size and stride must have the same length! Got "
+            f"size {list(size)} and stride {list(stride)}"
+        )
     first = v.storage_offset()
     offset = first if offset is None else offset
     last = offset + sum((n - 1) * s for n, s in zip(size, stride))
@@ -424,6 +435,17 @@ def _strided(batch, v, rank, size, stride, offset):
             "of PyTorch view operations"
         )
     return v.as_strided((batch, *size), (v.stride(0), *stride), offset)
+
+
+def _other_numbers(name):
+    """The last dimension is made of others: numbers that have none are for the row to judge."""
+
+    def read(batch, v, rank, *dtype):
+        if rank == 0:
+            TABLE[name].body(make_layout((), (), v.dtype, v.device), *dtype)
+        return public(name)(v, *dtype)
+
+    return read
 
 
 VIEWS: dict[str, Callable] = {
@@ -454,8 +476,8 @@ VIEWS: dict[str, Callable] = {
     "alias": lambda batch, v, rank: v.view(v.shape),
     "as_strided": _strided,
     "view_as_real": lambda batch, v, rank: public("view_as_real")(v),
-    "view_as_complex": lambda batch, v, rank: public("view_as_complex")(v),
-    "_view_dtype": lambda batch, v, rank, dtype: v.view(dtype),
+    "view_as_complex": _other_numbers("view_as_complex"),
+    "_view_dtype": _other_numbers("_view_dtype"),
 }
 
 

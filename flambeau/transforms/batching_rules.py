@@ -75,6 +75,11 @@ def _count(level, op, bound):
     return (value != 0).flatten(1).sum(1) if value.ndim > 1 else (value != 0).long()
 
 
+@batches("_is_all_true", "_is_any_true")
+def _of_all_samples(level, op, bound):
+    return level.lift(called(op, {"input": level.plain(bound["input"])}))
+
+
 @batches("roll")
 def _roll(level, op, bound):
     value, rank = bound["input"]._value, rank_of(bound["input"])

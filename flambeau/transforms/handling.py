@@ -35,7 +35,8 @@ from flambeau.transforms.levels import (
 
 # functions that are no rows, or rows with a way of their own: key -> (level, place, args, kwargs)
 RULES: dict[str, Callable] = {}
-# functions without wrapped arguments that a level wants to know of: random ones
+# functions that levels above their arguments want to know of: random ones. Key -> function of the
+# arguments' level, place, what would be called, args and kwargs; NotImplemented to go on
 UNWRAPPED: dict[str, Callable] = {}
 # rows with a way of their own, for all levels: name -> function of (level, bound)
 ROW_RULES: dict[str, Callable] = {}
@@ -69,10 +70,12 @@ class _Transforming(interposing.Handler):
     def around(self, name: Name, function: Callable, args: tuple, kwargs: dict) -> Any:
         level = highest((*args, *kwargs.values()) if kwargs else args)
         place = name.place
+        watch = UNWRAPPED.get(place.key)
+        if watch is not None and running.levels and level is not running.levels[-1]:
+            found = watch(level, place, function, args, kwargs)
+            if found is not NotImplemented:
+                return found
         if level is None:
-            watch = UNWRAPPED.get(place.key)
-            if watch is not None and running.levels:
-                return watch(place, function, args, kwargs)
             return function(*args, **kwargs)
         if not level.is_live:
             raise RuntimeError(

@@ -8,6 +8,7 @@ wrapper computes nothing, and its storage is the value's, so that versions are c
 import itertools
 import threading
 import weakref
+from math import inf
 from typing import Any
 
 from flambeau import _device, interposing
@@ -25,7 +26,7 @@ class _Running(threading.local):
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
-        self.draws = False  # are random numbers for all samples being drawn?
+        self.drawn = inf  # levels from this number on have drawn random numbers for their samples
         self.tapes = 0  # functions that run to be differentiated by func.grad and the like
 
 
@@ -188,6 +189,10 @@ class Wrapped(Tensor):
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
+
+
+Wrapped.__name__, Wrapped.__qualname__ = Tensor.__name__, Tensor.__qualname__  # in messages
+Wrapped.__module__ = Tensor.__module__
 
 
 def varies(t: Tensor) -> bool:

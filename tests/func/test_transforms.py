@@ -259,6 +259,81 @@ def test_randomness():
     assert len(set(selu.flatten().tolist())) == 2
 
 
+DRAWING = {
+    "dropout": lambda a: F.dropout(a),
+    "dropout of all dimensions": lambda a: torch.dropout(a, 0.5, True),
+    "native": lambda a: torch.native_dropout(a, 0.5, True)[0],
+    "alpha": lambda a: F.alpha_dropout(a, training=True),
+    "channels": lambda a: F.dropout1d(a[:, None])[:, 0],
+    "rrelu": lambda a: F.rrelu(-a, training=True),
+    "bernoulli": lambda a: torch.bernoulli(a / 2),
+    "chance": lambda a: torch.bernoulli(a, 0.5),
+    "poisson": lambda a: torch.poisson(a * 10),
+    "binomial": lambda a: torch.binomial(a * 10, a / 2),
+    "gamma": lambda a: torch._standard_gamma(a),
+    "dirichlet": lambda a: torch._sample_dirichlet(a),
+    "multinomial": lambda a: torch.multinomial(a, 30),
+    "mean": lambda a: torch.normal(a, 1.0),
+    "deviation": lambda a: torch.normal(0.0, a),
+    "both": lambda a: torch.normal(mean=a, std=a),
+    "sizes": lambda a: torch.normal(0.0, 1.0, (40,)),
+    "integers": lambda a: torch.randint(100, (40,)),
+    "order": lambda a: torch.randperm(40),
+    "like": lambda a: torch.rand_like(a),
+    "moving": lambda a: jvp(F.dropout, (a,), (a,))[1],
+    "slopes": lambda a: grad(lambda b: F.dropout(b).sum())(a),
+    "distribution": lambda a: torch.distributions.Gamma(a, a).sample(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+@pytest.mark.parametrize(
+    ("inner", "outer", "place"),
+    [
+        ("same", "different", None),
+        ("different", "same", None),
+        ("different", "different", None),
+        ("different", "same", 0),
+        ("different", "different", 0),
+    ],
+)
+def test_numbers_differ_where_they_are_asked_to(name, inner, outer, place):
+    """Also where the tensor itself is the same for all samples (place None), in any nesting."""
+    given = torch.ones(40) if place is None else torch.ones(3, 40)
+    each = vmap(lambda a, _: DRAWING[name](a), (place, 0), randomness=inner)
+    found = vmap(lambda _: each(given, torch.zeros(3)), randomness=outer)(torch.zeros(2))
+    assert found.shape[:2] == (2, 3)
+    assert (found[0] == found[1]).all() == (outer == "same")
+    assert (found[:, 0] == found[:, 1]).all() == (inner == "same")
+
+
+def test_vmap_above_jvp_draws_for_its_samples():
+    row = torch.ones(50)
+
+    def f(a):
+        return vmap(lambda s: F.dropout(a) * s, randomness="different")(torch.ones(3))
+
+    value, moved = jvp(f, (row,), (row,))
+    close(value, moved)
+    assert not torch.equal(value[0], value[1])
+
+
+def test_multinomial_of_stacks():
+    weights = torch.eye(3).expand(2, 3, 3)
+    found = vmap(lambda w: torch.multinomial(w, 4, True), randomness="different")(weights)
+    assert found.tolist() == [[[k] * 4 for k in range(3)]] * 2
+
+
+def test_distributions_of_samples():
+    rows = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    found = vmap(lambda a: torch.distributions.Normal(a, a).log_prob(a))(rows)
+    close(found, torch.distributions.Normal(rows, rows).log_prob(rows))
+    wide = vmap(lambda a: torch.distributions.MultivariateNormal(a, torch.diag_embed(a)).entropy())
+    close(wide(rows), torch.distributions.MultivariateNormal(rows, rows.diag_embed()).entropy())
+    assert vmap(lambda a: a if torch._is_all_true(a > 0) else -a)(rows).tolist() == rows.tolist()
+    assert vmap(lambda a: -a if torch._is_any_true(a > 3) else a)(rows).tolist() == (-rows).tolist()
+
+
 # -- models ----------------------------------------------------------------------------------------
 
 
