@@ -22,6 +22,7 @@ from flambeau.eager.rows import (
     contiguous,
     from_rows,
     has_work,
+    truths,
     vector_layout,
 )
 from flambeau.eager.sorting import sort_rows
@@ -88,7 +89,7 @@ def _runs(input, sorting, numbers=True):
     inverse = empty_tensor(input.shape, d.int64, device) if is_asked else None
     if not n:
         return empty_tensor((0,), dtype, device), inverse, _integers(0, device)
-    values, places = contiguous(input), None
+    values, places = contiguous(truths(input)), None
     if sorting:
         source, values = values, empty_tensor((n,), dtype, device)
         places = _sort(values, source, n, is_asked)
@@ -149,7 +150,7 @@ def unique_lines(input, dim, sorting):
         return empty_tensor(input.shape, input.dtype, input.device), none, none.clone()
     m, key = input.numel() // n, (input.dtype.code,)
     # lines are slices: turn the tensor so that dim comes first
-    _, _, columns = as_rows(input, dim)
+    _, _, columns = as_rows(truths(input), dim)
     lines = _turned(columns, m, n)
     order, spare = (_integers(n, input.device) for _ in range(2))
     if sorting:

@@ -167,8 +167,9 @@ def _write(kind=None, numbers=None):
         _check_p(p)
         if not train or p == 0 or not input._layout.numel:
             return input
-        views.check_inplace(input)
         recording = modes.grad and input._requires_grad
+        if recording:
+            views.check_inplace(input)
         if kind == "plain" and p < 1 and _multiplies_noise(input):
             return input.mul_(_noise(input, p, False).div_(1 - p))
         if kind and not recording and train and 0 < p < 1 and _is_walkable(input):

@@ -179,7 +179,8 @@ def embedding_renorm(table, indices, max_norm, norm_type):
             "#1 'self' (while checking arguments for embedding_renorm_)"
         )
     _check_indices(indices.dtype, "embedding_renorm_", 2)
-    views.check_inplace(table)
+    if table._requires_grad:
+        views.check_inplace(table)
     if indices.numel() and not table.shape[1]:
         views.detached(table).reshape(-1).norm(norm_type)  # some norms of nothing do not exist
     if not indices.numel() or not is_computed(table):

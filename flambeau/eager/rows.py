@@ -4,11 +4,13 @@
 `blocks` cuts long work into chunks by size alone, so results never depend on threads.
 """
 
+from flambeau._dtype import bool_
 from flambeau._layout import dense_layout, make_layout, wrap_dim
 from flambeau._natively import natively
 from flambeau._tensor import alias, empty_like_layout, empty_tensor
 from flambeau.eager.copying import copy_into
 from flambeau.eager.kernels import pool
+from flambeau.ops.table import public
 from flambeau.runtime.cpu import words
 from flambeau.storage import new_storage
 
@@ -72,6 +74,11 @@ def contiguous(t):
     out = empty_tensor(t.shape, t.dtype, t.device)
     copy_into(out, t)
     return out
+
+
+def truths(t):
+    """A tensor with its booleans as 0 and 1: bytes that are looked at as booleans may be more."""
+    return public("ne")(t, False) if t._layout.dtype is bool_ else t
 
 
 def as_layout(t, layout):

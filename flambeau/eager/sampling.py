@@ -149,8 +149,9 @@ def fills(row):
         @launches(row)
         def launch(target, *arguments):
             check_generator(row, arguments[-1], target._layout.device)
-            views.check_inplace(target)
             recording = modes.grad and target._requires_grad
+            if recording:
+                views.check_inplace(target)
             edge = edge_of(target) if recording else None
             function(target, *arguments)
             target._storage.version += 1

@@ -35,6 +35,7 @@ from flambeau.eager.rows import (
     reduced_shape,
     row_shape,
     told_words,
+    truths,
     vector_layout,
 )
 from flambeau.runtime.cpu import packed
@@ -80,7 +81,7 @@ def _is_rows(layout, dim):
 def _sort_apart(input, dim, descending, stable):
     """Rows that are long, or lie across memory."""
     dim = dimension(input, dim)
-    rows, n, source = as_rows(input, dim)
+    rows, n, source = as_rows(truths(input), dim)
     values, indices = map(empty_like_layout, _results(input._layout, source._layout.sizes))
     sort_rows(values, indices, source, rows, n, descending)
     return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
@@ -97,7 +98,8 @@ def sort(layout, dim, descending, stable):
     n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
         return *idle(*results), None
-    if not _is_rows(layout, dim) or n >= LONG or layout.device.runtime.sorts is not None:
+    is_odd = n >= LONG or layout.dtype is d.bool_ or layout.device.runtime.sorts is not None
+    if is_odd or not _is_rows(layout, dim):
         return *results, None, None, None
     words, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
     found = launch(results, words, "sort_rows", "sorting:build_sort_rows", layout.dtype.code)
@@ -347,4 +349,4 @@ def mode(input, dim, keepdim):
         place = filled(dense_layout((), d.int64, input.device), 0)
         return return_types.mode((input.clone(), place))
     check_dtype("mode_cpu", input.dtype)
-    return return_types.mode(_per_row("mode_rows", input, dim, keepdim, 0, 0))
+    return return_types.mode(_per_row("mode_rows", truths(input), dim, keepdim, 0, 0))

@@ -118,13 +118,23 @@ def _no_complex(name):
     return refuses(name, "", complex=(RuntimeError, f"{name} does not support complex inputs."))
 
 
-@pointwise(dtype=real_boolean, dtypes=_no_complex("isposinf"), variants="function method out")
+@pointwise(
+    dtype=real_boolean,
+    dtypes=_no_complex("isposinf"),
+    variants="function method out",
+    exact_out="isposinf does not support non-boolean outputs.",
+)
 def isposinf(input):
     """Is it positive infinity?"""
     return input == math.inf if m.is_float(input.type) else m.const(False, "bool")
 
 
-@pointwise(dtype=real_boolean, dtypes=_no_complex("isneginf"), variants="function method out")
+@pointwise(
+    dtype=real_boolean,
+    dtypes=_no_complex("isneginf"),
+    variants="function method out",
+    exact_out="isneginf does not support non-boolean outputs.",
+)
 def isneginf(input):
     """Is it negative infinity?"""
     return input == -math.inf if m.is_float(input.type) else m.const(False, "bool")
@@ -139,6 +149,7 @@ def isreal(input):
 @pointwise(
     dtype=real_boolean,
     variants="function method out",
+    exact_out="signbit does not support non-boolean outputs.",
     dtypes=refuses(
         "signbit",
         "",

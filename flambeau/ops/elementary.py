@@ -696,7 +696,10 @@ def frexp_kernel(input):
 @composite(
     variants="function method out",
     outputs=2,
-    exact_out="torch.frexp() expects a result of dtype {wanted.cpp_name} but got {got.cpp_name}",
+    exact_out=(
+        "torch.frexp() expects mantissa to have dtype {wanted.cpp_name} but got {got.cpp_name}",
+        "torch.frexp() expects exponent to have int dtype but got {got.cpp_name}",
+    ),
 )
 def frexp(input):
     """mantissa and exponent: input is mantissa * 2 ** exponent, the mantissa from 0.5 to 1."""

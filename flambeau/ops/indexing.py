@@ -480,11 +480,16 @@ def nonzero_rows(input):
     """Coordinates of the elements that are not zero, one per row."""
 
 
+_NONZERO_OUT = (
+    "{name}: Expected out tensor to have scalar type {{wanted.scalar_name}} but got "
+    "scalar type{{got.scalar_name}}"
+)
+
+
 @composite(
     variants="function method out",
     before_out=_no_tuple,
-    exact_out="nonzero: Expected out tensor to have scalar type {wanted.scalar_name} but got "
-    "scalar type{got.scalar_name}",
+    exact_out=_NONZERO_OUT.format(name="nonzero"),
     apart="input",
 )
 def nonzero(input, *, as_tuple: bool = False):
@@ -496,7 +501,11 @@ def nonzero(input, *, as_tuple: bool = False):
     return nonzero(input).unbind(1)
 
 
-@composite(variants="function method out")
+@composite(
+    variants="function method out",
+    exact_out=_NONZERO_OUT.format(name="nonzero_static"),
+    apart="input",
+)
 def nonzero_static(input, *, size: int, fill_value: int = -1):
     """So many rows of coordinates of elements that are not zero: cut off, or filled up."""
     if size < 0:

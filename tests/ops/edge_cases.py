@@ -148,6 +148,17 @@ OUTS = [
       for d, n in (("float32", 2), ("float64", 2), ("float32", 1))),
 ]  # fmt: skip
 
+KINDS_OF_OUT = [
+    *(f"torch.abs(T([3 + 4j]), out=torch.zeros(1, dtype=torch.{d}))"
+      for d in ("complex64", "complex128", "float64", "float16", "int32")),
+    *(f"torch.{f}(T([1., inf]), out=torch.zeros(2, dtype=torch.{d}))"
+      for f in ("isposinf", "isneginf", "signbit", "isnan") for d in ("bool", "uint8", "float32")),
+    "torch.frexp(T([1.]), out=(torch.zeros(1).double(), torch.zeros(1).int()))",
+    "torch.frexp(T([1.]), out=(torch.zeros(1), torch.zeros(1)))",
+    "torch.nonzero_static(T([8]), size=1, out=torch.zeros(1, 1))",
+    "torch.nonzero_static((t := T([8, 0])), size=1, out=t)",
+]  # fmt: skip
+
 STEPS = [
     *(f"torch.{scan}(T({value}), 0, dtype=torch.{d})" for scan in ("cumsum", "cumprod")
       for value in ("[1, 2]", "[]", "2") for d in ("bool", "uint16", "float8_e5m2", "int8")),
@@ -213,4 +224,4 @@ WRITES = [
     "F.dropout(T([1.], requires_grad=True), 0.5, True, True)",
 ]
 
-SNIPPETS = [*NUMBERS, *VALUES, *OUTS, *STEPS, *NOTHING, *WRITES]
+SNIPPETS = [*NUMBERS, *VALUES, *OUTS, *KINDS_OF_OUT, *STEPS, *NOTHING, *WRITES]

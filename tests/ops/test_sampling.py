@@ -296,3 +296,25 @@ def test_a_generator_that_was_copied_before_its_first_draw():
     with flambeau.random.fork_rng():
         assert flambeau.rand(3).tolist() == expected
     assert flambeau.rand(3).tolist() == expected
+
+
+WRITERS = {
+    "normal_": lambda t: t.normal_(),
+    "uniform_": lambda t: t.uniform_(),
+    "bernoulli_": lambda t: t.bernoulli_(),
+    "geometric_": lambda t: t.geometric_(0.5),
+    "dropout": lambda t: flambeau.nn.functional.dropout(t, 0.5, inplace=True),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_views_made_without_gradients_are_filled(name):
+    for wants in (False, True):
+        with flambeau.no_grad():
+            part = flambeau.full((64,), 7.0, requires_grad=wants)[::2]
+        if wants:
+            with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+                WRITERS[name](part)
+        else:
+            WRITERS[name](part)
+        assert (part.detach() == 7).all() == wants

@@ -263,3 +263,22 @@ def test_quantiles_are_written_into_tensors_of_their_dtype_only(name):
             RuntimeError, match=r"quantile\(\) out tensor must be same dtype as the"
         ):
             getattr(F, name)(x, 0.5, out=F.empty(0, dtype=dtype))
+
+
+RANKED = {
+    "rows": lambda x: x.sort(dim=1, stable=True),
+    "columns": lambda x: x.sort(dim=0, stable=True, descending=True),
+    "long": lambda x: x.repeat(20, 10).flatten().sort(stable=True),
+    "mode": lambda x: x.mode(0),
+    "unique": lambda x: x.unique(return_inverse=True, return_counts=True),
+    "unique lines": lambda x: x[:, :3].unique(dim=0, return_counts=True),
+    "unique runs": lambda x: x.unique_consecutive(return_inverse=True, return_counts=True),
+}
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_bytes_seen_as_booleans_are_true_whatever_they_are(name):
+    F.manual_seed(0)
+    seen = F.randint(0, 5, (40, 33), dtype=F.uint8).view(F.bool)
+    for got, expected in zip(RANKED[name](seen), RANKED[name](F.from_numpy(seen.numpy() != 0))):
+        assert F.equal(got, expected)
