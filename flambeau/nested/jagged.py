@@ -180,6 +180,17 @@ class NestedTensor(Nested):
         parts = (self._values, self._offsets, self._lengths, self._ragged_idx)
         return from_values, (*parts, self._metadata_cache)
 
+    def saved_state(self) -> dict:
+        """What files have of it, as PyTorch names it."""
+        return {
+            "values": self._values.detach(),
+            "offsets": self._offsets,
+            "lengths": self._lengths,
+            "_ragged_idx": self._ragged_idx,
+            "_metadata_cache": {name: self._known(name) for name in self._metadata_cache},
+            "requires_grad": self.requires_grad,
+        }
+
     def select(self, dim: int, index: int) -> Tensor:
         """One piece, or a slice of each."""
         dim = wrap_dim(dim, self.dim())

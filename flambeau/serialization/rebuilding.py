@@ -106,7 +106,8 @@ def _tensor(storage, offset, size, stride, dtype):
             f"needs {reach} bytes, but its storage has {nbytes}"
         )
     if isinstance(storage, MetaStorage):
-        return make_tensor(make_layout(Size(size), stride, dtype, meta), new_storage(0), 0)
+        held = new_storage(reach if nbytes == LARGEST else nbytes, meta)
+        return make_tensor(make_layout(Size(size), stride, dtype, meta), held, offset * itemsize)
     block = storage.untyped() if isinstance(storage, TypedStorage) else storage
     layout = make_layout(Size(size), stride, dtype, block.device)
     return admit(layout, block._storage, min(offset * itemsize, nbytes))
@@ -195,6 +196,8 @@ def rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 def rebuild_from_type(function, cls, arguments, state):
     """A tensor of a class, or with attributes."""
+    if function is rebuild_jagged and len(arguments) == 1:  # all that it has is in its arguments
+        return rebuild_jagged(*arguments)
     known = any(function is other for other in _TENSOR_FUNCTIONS)
     if not known or not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise wrong("a tensor of an unknown kind")
@@ -273,6 +276,41 @@ def rebuild_nested(memory, sizes, strides, offsets):
         raise wrong(f"a nested tensor that is none: {error}") from None
 
 
+def rebuild_jagged(state):
+    """A jagged tensor; PyTorch keeps the sizes of pieces as those of empty tensors."""
+    from flambeau.nested.jagged import from_values  # few files have such tensors
+
+    try:
+        values, offsets, lengths = state["values"], state["offsets"], state["lengths"]
+        ragged, sizes = state["_ragged_idx"], state["_metadata_cache"]
+        parts = (values, offsets) if lengths is None else (values, offsets, lengths)
+        if not all(type(t) is Tensor for t in parts) or type(ragged) is not int:
+            raise TypeError
+        if any(t.is_floating_point() or t.dim() != 1 for t in parts[1:]):
+            raise TypeError
+        starts, extent = offsets.tolist(), values.shape[ragged - 1]
+        counts = [] if lengths is None else lengths.tolist()
+        ends = [*starts[-1:], *(start + count for start, count in zip(starts, counts))]
+        if min(starts[0], *counts, 0) < 0 or starts != sorted(starts) or max(ends) > extent:
+            raise ValueError
+        known = {name: t.shape[0] for name, t in sizes.items() if type(t) is Tensor}
+        out = from_values(values.detach(), offsets, lengths, ragged, known)
+        return out.requires_grad_(state["requires_grad"])
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+        raise wrong("a jagged tensor that is none") from None
+
+
+class Jagged:
+    """What files say of the class of jagged tensors; the function that is named with it knows."""
+
+
+class DimRange:
+    """What PyTorch's compiler notes beside tensors of a jagged one: nothing here."""
+
+    def __setstate__(self, state):
+        pass
+
+
 def encode(text, encoding="latin1"):
     """How old pickles write bytes."""
     known = isinstance(encoding, str) and encoding in ("latin1", "latin-1", "utf-8")
@@ -306,6 +344,9 @@ ALLOWED = {
     "torch._utils._rebuild_qtensor": rebuild_quantized,
     "torch._utils._rebuild_sparse_tensor": rebuild_sparse,
     "torch._utils._rebuild_nested_tensor": rebuild_nested,
+    "torch.nested._internal.nested_tensor._rebuild_njt": rebuild_jagged,
+    "torch.nested._internal.nested_tensor.NestedTensor": Jagged,
+    "torch._dynamo.decorators._DimRange": DimRange,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
