@@ -14,6 +14,7 @@ import pickle
 import struct
 import warnings
 import zipfile
+import zoneinfo
 from pathlib import Path
 
 import pytest
@@ -828,3 +829,92 @@ def test_storages_are_not_made_of_tensors(values):
     for make_one in (flambeau.FloatStorage, flambeau.TypedStorage):
         with pytest.raises(TypeError, match="received an invalid combination of arguments"):
             make_one(flambeau.tensor(values))
+
+
+def test_tensors_loaded_onto_meta_know_their_storage():
+    whole = flambeau.ones(4, 4)
+    a, b = loaded(saved([whole, whole[1:]]), map_location="meta")
+    assert a.untyped_storage().nbytes() == b.untyped_storage().nbytes() == 64
+    assert b.storage_offset() == 4 and b.device.type == "meta"
+    again = loaded(saved(flambeau.empty(3, 2, device="meta")))
+    assert again.untyped_storage().nbytes() == 24
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_jagged_tensors_are_weights(weights_only, narrow):
+    pieces = [flambeau.ones(2, 3), flambeau.full((1, 3), 2.0)]
+    t = flambeau.nested.nested_tensor(pieces, layout=flambeau.jagged, requires_grad=not narrow)
+    if narrow:
+        starts, lengths = flambeau.tensor([0, 1]), flambeau.tensor([1, 2])
+        t = flambeau.nested.narrow(flambeau.ones(2, 4, 3), 1, starts, lengths, flambeau.jagged)
+    back = loaded(saved({"t": t}), weights_only=weights_only)["t"]
+    assert back.is_nested and back.layout is flambeau.jagged
+    assert back.requires_grad is t.requires_grad
+    assert [p.tolist() for p in back.unbind()] == [p.tolist() for p in t.unbind()]
+
+
+def test_jagged_tensors_stay_within_their_values():
+    t = flambeau.nested.nested_tensor([flambeau.ones(2), flambeau.ones(1)], layout=flambeau.jagged)
+    for offsets in ([0, 2, 4], [-1, 2, 3], [0, 3, 2], []):
+        t._offsets = flambeau.tensor(offsets, dtype=flambeau.int64)
+        with pytest.raises(pickle.UnpicklingError, match="a jagged tensor that is none"):
+            loaded(saved(t))
+
+
+@pytest.mark.oracle
+def test_jagged_tensors_go_to_pytorch_and_back():
+    torch = pytest.importorskip("torch")
+    pieces = [[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]]
+    ours = flambeau.nested.nested_tensor([*map(flambeau.tensor, pieces)], layout=flambeau.jagged)
+    theirs = torch.load(io.BytesIO(saved(ours)), weights_only=False)
+    assert [p.tolist() for p in theirs.unbind()] == pieces and theirs.layout is torch.jagged
+    file = io.BytesIO()
+    torch.save(theirs, file)
+    for weights_only in (True, False):
+        back = loaded(file.getvalue(), weights_only=weights_only)
+        assert [p.tolist() for p in back.unbind()] == pieces
+
+
+@pytest.mark.parametrize("method", [dict.fromkeys, zoneinfo.ZoneInfo("UTC"), len, str.maketrans])
+def test_methods_written_in_c_are_pickled(method):
+    assert loaded(saved(method), weights_only=False) == method
+
+
+def test_load_reads_safetensors(tmp_path):
+    path = tmp_path / "net.safetensors"
+    flambeau.serialization.safetensors.save_file({"a": flambeau.arange(3)}, path)
+    for place in (None, "cpu", flambeau.device("cpu")):
+        assert flambeau.load(path, map_location=place)["a"].tolist() == [0, 1, 2]
+    for kind, place in (("dict", {"cpu": "meta"}), ("callable", lambda storage, _: storage)):
+        with pytest.raises(RuntimeError, match=f"with {kind} map_location is not supported"):
+            flambeau.load(str(path), map_location=place)
+
+
+def test_what_skip_data_cannot_skip():
+    with flambeau.serialization.skip_data():
+        with pytest.raises(RuntimeError, match="Cannot serialize nested tensor under skip_data"):
+            saved(flambeau.nested.nested_tensor([flambeau.ones(2)]))
+        with pytest.warns(UserWarning, match="under skip_data context manager is a no-op"):
+            saved(flambeau.ones(2, device="meta"))
+        with pytest.raises(RuntimeError, match="Cannot use skip_data=True with"):
+            saved(flambeau.ones(2), _use_new_zipfile_serialization=False)
+
+
+@pytest.mark.parametrize(
+    "items, words",
+    [
+        (b"K\x01K\x02s.", "SETITEM for dict, collections.OrderedDict, collections.Counter"),
+        (b"(K\x01K\x02u.", "SETITEMS for dict, collections.OrderedDict, collections.Counter"),
+        (b"(K\x01K\x02e.", "extend lists"),
+    ],
+)
+def test_only_containers_get_items(items, words):
+    with pytest.raises(pickle.UnpicklingError, match=f"Can only {words}, but got <class 'int'>"):
+        loaded(archive(b"\x80\x02K\x05" + items))
+
+
+def test_only_storages_are_persistent():
+    said = "Only persistent_load of storage is allowed, but got <class 'int'>"
+    with pytest.raises(pickle.UnpicklingError, match=said):
+        loaded(archive(b"\x80\x02K*\x85Q."))

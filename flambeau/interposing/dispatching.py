@@ -13,7 +13,8 @@ from flambeau._tensor import Tensor
 from flambeau.aten.overloads import namespace, overload_of
 from flambeau.eager.binding import bind
 from flambeau.interposing.overriding import PASSING, has_dispatch
-from flambeau.interposing.recording import STEPS, is_composite, record, wants_history
+from flambeau.interposing.recording import is_composite, record, wants_history
+from flambeau.interposing.steps import STEPS
 from flambeau.ops.table import TABLE
 
 # what these do is seen in what they call
@@ -71,11 +72,22 @@ class _Entered(_Below):
         self.mode = mode
 
     def around(self, name: interposing.Name, function: Callable, args: tuple, kwargs: dict) -> Any:
+        steps = STEPS.get(name.place.key)
+        if steps is not None and (result := self._seen(steps, args, kwargs)) is not NotImplemented:
+            return result
         overload = overload_of(name, args, kwargs)
         pieces = _PIECES.get(str(overload))
         if pieces is not None:
             return pieces(self._tell, *args, **kwargs)
         return overload.tell(self.mode, function, (), args, kwargs)
+
+    def _seen(self, steps: Callable, args: tuple, kwargs: dict) -> Any:
+        """Calls of which the mode is told; by itself it is not told of what happens here."""
+        again = interposing.push(_Entered(self.mode))
+        try:
+            return steps(*args, **kwargs)
+        finally:
+            interposing.pop(again)
 
     def _tell(self, name: str, *args: Any) -> Any:
         short, _, kind = name.partition(".")
@@ -193,7 +205,7 @@ class _Arguments(_Below):
             row = TABLE[name.place.row]
             return row.body(**bind(row, args, kwargs))
         steps = STEPS.get(name.place.key)
-        if steps is not None and (result := steps(*args)) is not NotImplemented:
+        if steps is not None and (result := steps(*args, **kwargs)) is not NotImplemented:
             return result
         overload = overload_of(name, args, kwargs)
         recorded = wants_history(name, args, kwargs)

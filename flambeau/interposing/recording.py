@@ -15,7 +15,7 @@ from flambeau.eager import row_history
 from flambeau.eager.binding import bind
 from flambeau.eager.methods import INPLACE
 from flambeau.interposing import Name
-from flambeau.ops.table import TABLE, public
+from flambeau.ops.table import TABLE
 
 
 class _Kept(SavedOfSubclass):
@@ -90,36 +90,6 @@ _CHANGED: dict[str, Callable] = {
     "__rsub__": lambda t, other: ((other, t), {}),
     "__getitem__": lambda t, key: ((t, list(key) if type(key) is tuple else [key]), {}),
     "functional_embedding": _looked_up,
-}
-
-
-# -- operators that PyTorch tells as others --------------------------------------------------------
-
-
-def _taken(t, key):
-    """t[key], view by view, if it only takes views."""
-    keys = key if type(key) is tuple else (key,)
-    if not all(k is None or k is Ellipsis or type(k) in (int, slice) for k in keys):
-        return NotImplemented
-    rest, dim, whole = t.ndim - sum(k is not None and k is not Ellipsis for k in keys), 0, t
-    for k in keys:
-        if k is Ellipsis:
-            dim += rest
-        elif k is None:
-            t, dim = t.unsqueeze(dim), dim + 1
-        elif type(k) is int:
-            t = t.select(dim, k)
-        else:
-            if k != slice(None):
-                t = public("slice")(t, dim, k.start, k.stop, 1 if k.step is None else k.step)
-            dim += 1
-    return public("slice")(t, 0, None, None, 1) if t is whole else t
-
-
-STEPS: dict[str, Callable] = {
-    "__getitem__": _taken,
-    "__matmul__": lambda a, b: public("matmul")(a, b),
-    "__rmatmul__": lambda a, b: public("matmul")(b, a),
 }
 
 

@@ -115,11 +115,10 @@ def _sizes(value, name):
 
 
 def _concrete(value):
-    if type(value) in _NUMBERS:
-        return repr(value)
+    """A number, or a list of them; None stands for everything else."""
     if type(value) is list and not any(isinstance(v, Layout) for v in value):
-        return repr(value)
-    return ""
+        return value
+    return value if type(value) in _NUMBERS else None
 
 
 def _stack():

@@ -43,19 +43,7 @@ def trace_dict(events: EventList, name: str = "") -> dict[str, Any]:
     shown = [*_names(facts, pid), *_calls(events, facts, pid), *_arrows(events, facts, pid)]
     shown += _kernels(facts, pid)
     shown += _memory(facts, pid)
-    start, end = recorder.start_time / 1e3, recorder.end_time / 1e3
-    shown.append(
-        {
-            "ph": "X",
-            "cat": "Trace",
-            "ts": start,
-            "dur": end - start,
-            "pid": "Spans",
-            "tid": "PyTorch Profiler",
-            "name": "PyTorch Profiler (0)",
-            "args": {"Op count": len(events)},
-        }
-    )
+    shown += _window(recorder, len(events))
     return {
         "schemaVersion": 1,
         "deviceProperties": [],
@@ -72,6 +60,19 @@ def trace_dict(events: EventList, name: str = "") -> dict[str, Any]:
         "traceEvents": shown,
         "traceName": name,
     }
+
+
+def _window(recorder, count):
+    """From when to when was recorded, as the last events of a trace."""
+    start, end = recorder.start_time / 1e3, recorder.end_time / 1e3
+    at = {"ts": start, "pid": "Spans"}
+    name = {"tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)"}
+    yield {"ph": "X", "cat": "Trace", **at, "dur": end - start, **name, "args": {"Op count": count}}
+    last = {"sort_index": 0x20000000}  # below all processes
+    yield {"ph": "M", **at, "name": "process_sort_index", "tid": 0, "args": last}
+    at = {"ph": "i", "s": "g", **at, "pid": "Traces", "tid": "Trace PyTorch Profiler"}
+    yield {**at, "name": "Iteration Start: PyTorch Profiler"}
+    yield {**at, "pid": "", "tid": "", "ts": end, "name": "Record Window End"}
 
 
 def write_trace(path: Any, events: EventList) -> None:
@@ -128,7 +129,7 @@ def _arguments(event, recorder):
         found["Fwd thread id"] = event.fwd_thread if event.kind == "node" else 0
     inputs = event.inputs
     if inputs is not None:
-        found["Concrete Inputs"] = inputs.concrete
+        found["Concrete Inputs"] = ["" if v is None else repr(v) for v in inputs.concrete]
         found["Input type"] = inputs.types
         found["Input Strides"] = inputs.strides
         found["Input Dims"] = inputs.dims

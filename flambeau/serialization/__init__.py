@@ -68,6 +68,7 @@ from flambeau.serialization.safe_names import (
     get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint,
 )
 from flambeau.serialization.safe_names import safe_globals as safe_globals
+from flambeau.serialization.safetensors import load_file as _load_safetensors
 
 # what `load` takes as map_location, for annotations
 MAP_LOCATION: TypeAlias = Any
@@ -132,6 +133,10 @@ def save(
     """
     _files.check_writable(f)
     if not _use_new_zipfile_serialization:
+        if _settings.skips_data:
+            raise RuntimeError(
+                "Cannot use skip_data=True with _use_new_zipfile_serialization=False"
+            )
         return _write_legacy(obj, f, pickle_module, pickle_protocol)
     pickled, storages, _ = _dumps(obj, pickle_protocol, pickle_module)
     with _files.opened_for_writing(f) as file:
@@ -184,7 +189,7 @@ def load(
     """Read what `save` wrote, here or in PyTorch.
 
     Args:
-        f: a path, or a seekable file object.
+        f: a path, or a seekable file object; a path that ends in `.safetensors` is read as such.
         map_location: a device for all tensors; a dictionary of devices; a function of a storage and
             the name of its device.
         weights_only: refuse everything but data (the default). With False a file can run any code:
@@ -212,6 +217,14 @@ def load(
         _warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
     if isinstance(map_location, (str, _device)) and not _has_packages():
         _known_place(str(map_location))
+    if _files.is_path(f) and os.fspath(f).endswith(".safetensors"):
+        if map_location is not None and not isinstance(map_location, (str, _device)):
+            kind = "dict" if isinstance(map_location, dict) else "callable"
+            raise RuntimeError(
+                f"Loading safetensors file with {kind} map_location is not supported. Use a device "
+                "string or torch.device instead."
+            )
+        return _load_safetensors(f, map_location or "cpu")
     with _files.opened_for_reading(f) as file:
         start = _files.first_bytes(file, 4)
         arguments = (map_location, pickle_module, weights_only)

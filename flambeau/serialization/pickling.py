@@ -10,6 +10,7 @@ import pickle
 import struct
 import sys
 import types
+import warnings
 from collections import OrderedDict
 
 from flambeau import _dtype
@@ -21,6 +22,7 @@ from flambeau._tensor.pickling import state_of
 from flambeau._typed_storage import TypedStorage, UntypedStorage
 from flambeau.serialization import rebuilding as r
 from flambeau.serialization.locations import has_packages, location_tag
+from flambeau.serialization.options import settings
 from flambeau.storage import new_storage, root_of
 
 _AS_DIFFERENT_TYPES = (
@@ -144,6 +146,24 @@ def _reduce_tensor(t):
     return r.rebuild_from_type, (*_of_type(t, cls), state)
 
 
+def _tell_of_skipping(t):
+    if hasattr(type(t), "saved_parts"):
+        raise RuntimeError("Cannot serialize nested tensor under skip_data context manager")
+    if not t._layout.device.runtime.computes:
+        warnings.warn(
+            "Serializing tensors on the meta device under skip_data context manager is a no-op",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _is_method(obj):
+    """A method written in C, such as dict.fromkeys; functions of modules have names."""
+    if not isinstance(obj, types.BuiltinMethodType):
+        return False
+    return obj.__self__ is not None and not isinstance(obj.__self__, types.ModuleType)
+
+
 def _of_type(t, cls):
     function, arguments = _plain(t)
     return function, cls, arguments
@@ -204,7 +224,11 @@ class Pickler(pickle._Pickler):
 
     def reducer_override(self, obj):
         if isinstance(obj, Tensor):
+            if settings.skips_data:
+                _tell_of_skipping(obj)
             return _reduce_tensor(obj)
+        if _is_method(obj):
+            return getattr, (obj.__self__, obj.__name__)
         if isinstance(obj, _NAMED):
             return getattr(obj, "__qualname__", None) or obj.name
         if isinstance(obj, device):

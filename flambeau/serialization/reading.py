@@ -128,7 +128,8 @@ def parts_of(identity):
     if known:  # texts of Python 2 are bytes with encoding="bytes"
         identity = [part.decode() if isinstance(part, bytes) else part for part in identity]
     if not known or not isinstance(identity[0], str) or identity[0] != "storage":
-        raise wrong("an unknown persistent id")
+        kind = type(identity[0] if isinstance(identity, (tuple, list)) and identity else identity)
+        raise wrong(f"Only persistent_load of storage is allowed, but got {kind}")
     kind, key, location, numel = identity[1:5]
     if not isinstance(kind, StorageKind) or not isinstance(location, str):
         raise wrong("a storage of an unknown kind")

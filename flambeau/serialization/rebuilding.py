@@ -106,7 +106,8 @@ def _tensor(storage, offset, size, stride, dtype):
             f"needs {reach} bytes, but its storage has {nbytes}"
         )
     if isinstance(storage, MetaStorage):
-        return make_tensor(make_layout(Size(size), stride, dtype, meta), new_storage(0), 0)
+        held = new_storage(reach if nbytes == LARGEST else nbytes, meta)
+        return make_tensor(make_layout(Size(size), stride, dtype, meta), held, offset * itemsize)
     block = storage.untyped() if isinstance(storage, TypedStorage) else storage
     layout = make_layout(Size(size), stride, dtype, block.device)
     return admit(layout, block._storage, min(offset * itemsize, nbytes))
@@ -195,12 +196,12 @@ def rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 def rebuild_from_type(function, cls, arguments, state):
     """A tensor of a class, or with attributes."""
+    if function is rebuild_jagged and len(arguments) == 1:  # all that it has is in its arguments
+        return rebuild_jagged(*arguments)
     known = any(function is other for other in _TENSOR_FUNCTIONS)
     if not known or not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise wrong("a tensor of an unknown kind")
     out = function(*arguments)
-    if function is rebuild_jagged:  # it is whole already
-        return out
     if isinstance(state, dict) and state.get("_is_buffer") is True and cls is Tensor:
         from flambeau.nn.parameter import Buffer
 
@@ -275,36 +276,35 @@ def rebuild_nested(memory, sizes, strides, offsets):
         raise wrong(f"a nested tensor that is none: {error}") from None
 
 
-def rebuild_jagged(parts):
-    """A nested tensor of the jagged layout: values, and the offsets between its pieces."""
+def rebuild_jagged(state):
+    """A jagged tensor; PyTorch keeps the sizes of pieces as those of empty tensors."""
     from flambeau.nested.jagged import from_values  # few files have such tensors
 
-    names = ("values", "offsets", "lengths", "_ragged_idx", "_metadata_cache")
-    if not isinstance(parts, dict):
-        raise wrong("a nested tensor that is none")
-    values, offsets, lengths, ragged, sizes = (parts.get(name) for name in names)
-    whole = (_dtype.int64, _dtype.int32)
-    places = [t for t in (offsets, lengths) if t is not None]
-    if not (
-        all(type(t) is Tensor for t in (values, offsets, *places))
-        and all(t.dim() == 1 and t.dtype in whole for t in places)
-        and type(ragged) is int
-        and 0 < ragged <= values.dim()
-        and isinstance(sizes, dict)
-    ):
-        raise wrong("a nested tensor that is none")
-    known = {name: t.shape[0] for name, t in sizes.items() if type(t) is Tensor and t.dim()}
-    made = from_values(values.detach(), offsets, lengths, ragged, known)
-    return made.requires_grad_(parts.get("requires_grad") is True)
+    try:
+        values, offsets, lengths = state["values"], state["offsets"], state["lengths"]
+        ragged, sizes = state["_ragged_idx"], state["_metadata_cache"]
+        parts = (values, offsets) if lengths is None else (values, offsets, lengths)
+        if not all(type(t) is Tensor for t in parts) or type(ragged) is not int:
+            raise TypeError
+        if any(t.is_floating_point() or t.dim() != 1 for t in parts[1:]):
+            raise TypeError
+        starts, extent = offsets.tolist(), values.shape[ragged - 1]
+        counts = [] if lengths is None else lengths.tolist()
+        ends = [*starts[-1:], *(start + count for start, count in zip(starts, counts))]
+        if min(starts[0], *counts, 0) < 0 or starts != sorted(starts) or max(ends) > extent:
+            raise ValueError
+        known = {name: t.shape[0] for name, t in sizes.items() if type(t) is Tensor}
+        out = from_values(values.detach(), offsets, lengths, ragged, known)
+        return out.requires_grad_(state["requires_grad"])
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+        raise wrong("a jagged tensor that is none") from None
 
 
 class DimRange:
-    """What PyTorch's compiler notes of sizes that change; nothing here asks for it."""
-
-    __slots__ = ()
+    """What PyTorch's compiler notes beside tensors of a jagged one: nothing here."""
 
     def __setstate__(self, state):
-        """It is not kept."""
+        pass
 
 
 def encode(text, encoding="latin1"):

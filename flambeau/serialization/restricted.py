@@ -17,6 +17,7 @@ from flambeau.serialization.rebuilding import (
     ALLOWED,
     DimRange,
     StorageKind,
+    rebuild_jagged,
     rebuild_nested,
     set_state,
 )
@@ -162,7 +163,8 @@ class Machine:
             raise broken("arguments that are not a tuple")
         if any(function is f for f in _CALLABLE) or self.is_safe(function):
             self.check_items(function, arguments)
-            if function is rebuild_nested:  # numbers of the file say where its pieces lie
+            # numbers of the file say where pieces lie
+            if function is rebuild_nested or _makes_jagged(function, arguments):
                 getattr(self.persistent_load, "fill", tuple)()
             return function(*arguments)
         if isinstance(function, type) and function is allowed("torch.nn.parameter.Parameter"):
@@ -195,8 +197,8 @@ class Machine:
             obj.__dict__.update(state)
         elif isinstance(obj, Tensor):
             set_state(obj, state)
-        elif isinstance(obj, DimRange):
-            pass
+        elif type(obj) is DimRange:
+            obj.__setstate__(state)
         elif self.is_safe(type(obj)):
             if hasattr(obj, "__setstate__"):
                 obj.__setstate__(state)
@@ -207,6 +209,10 @@ class Machine:
                 "Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
                 f"`add_safe_globals`, but got {type(obj)}"
             )
+
+
+def _makes_jagged(function, arguments):
+    return any(part is rebuild_jagged for part in (function, *arguments[:1]))
 
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -340,42 +346,45 @@ def _tuple_of(count):
 STEPS[b"\x85"], STEPS[b"\x86"], STEPS[b"\x87"] = _tuple_of(1), _tuple_of(2), _tuple_of(3)
 
 
-def _container(self, kinds):
+_FOR = "for dict, collections.OrderedDict, collections.Counter"
+
+
+def _container(self, words, *kinds):
     target = self.stack[-1]
     if not isinstance(target, kinds):
-        raise broken(f"cannot put items into {type(target)}")
+        raise broken(f"Can only {words}, but got {type(target)}")
     return target
 
 
 @_op(b"a")
 def _append(self):
     item = self.stack.pop()
-    _container(self, list).append(item)
+    _container(self, "append to lists", list).append(item)
 
 
 @_op(b"e")
 def _appends(self):
     items = self.since_mark()
-    _container(self, list).extend(items)
+    _container(self, "extend lists", list).extend(items)
 
 
 @_op(b"\x90")
 def _add_items(self):
     items = self.since_mark()
-    _container(self, set).update(self.keys(items))
+    _container(self, "add to sets", set).update(self.keys(items))
 
 
 @_op(b"s")
 def _set_item(self):
     value, key = self.stack.pop(), self.stack.pop()
     self.keys((key,))
-    _container(self, dict)[key] = value
+    _container(self, f"SETITEM {_FOR}", dict)[key] = value
 
 
 @_op(b"u")
 def _set_items(self):
     items = self.since_mark()
-    _container(self, dict).update(self.pairs(items))
+    _container(self, f"SETITEMS {_FOR}", dict).update(self.pairs(items))
 
 
 @_op(b"\x93")

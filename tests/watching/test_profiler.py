@@ -552,8 +552,26 @@ def test_arguments_that_were_left_out_are_shown_as_in_torch():
         x.clamp(min=0.5)
     add, clamp = (e for e in prof.events() if e.name in ("aten::add", "aten::clamp"))
     assert add.input_shapes == [[2], [3, 2], []]
-    assert add.concrete_inputs == ["", "", "2"]
-    assert clamp.concrete_inputs == ["", "0.5", ""]
+    assert add.concrete_inputs == [None, None, 2]
+    assert clamp.concrete_inputs == [None, 0.5, None]
+    with profile(record_shapes=True) as prof:
+        torch.ones(2, 6).as_strided([4, 3], [1, 4])
+    (strided,) = (e for e in prof.events() if e.name == "aten::as_strided")
+    assert strided.concrete_inputs[1:3] == [[4, 3], [1, 4]]
+
+
+def test_a_trace_ends_with_its_window(tmp_path):
+    with profile(record_shapes=True) as prof:
+        torch.ones(2).add(1, alpha=2)
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    span, _, start, end = events[-4:]
+    assert span["name"] == "PyTorch Profiler (0)" and end["name"] == "Record Window End"
+    assert start["name"] == "Iteration Start: PyTorch Profiler"
+    assert start["ts"] == span["ts"] and end["ts"] >= span["ts"] + span["dur"]
+    (add,) = (e for e in events if e["name"] == "aten::add")
+    assert start["ts"] <= add["ts"] and add["ts"] + add["dur"] <= end["ts"]
+    assert add["args"]["Concrete Inputs"] == ["", "1", "2"]
 
 
 def test_whether_a_profiler_runs():
