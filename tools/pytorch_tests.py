@@ -331,6 +331,38 @@ def is_module(name):
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
+class Whatever:
+    """A number of graphs or ops, which is as good as any other: programs are cut elsewhere."""
+
+    __hash__ = object.__hash__
+
+    def __iadd__(self, other):
+        return self
+
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+    __add__ = __radd__ = __sub__ = __iadd__
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+
+
+def standard_test(
+    self, fn, nargs, expected_ops=None, expected_ops_dynamic=None, expected_frame_count=1
+):
+    """What tests of small programs ask: compiled, they give what they give."""
+    import torch
+
+    given = [[torch.randn(10, 10) for _ in range(nargs)] for _ in range(2)]
+    expected = [fn(*args) for args in given]
+    made = torch.compile(fn, backend="eager")
+    for _ in range(2):
+        for args, value in zip(given, expected):
+            self.assertEqual(made(*args), value)
+
+
 def tolerate(settings):
     """Settings of PyTorch's inside that tests turn are known, and without effect."""
     patch = settings.patch
@@ -360,6 +392,11 @@ def install():
     for name in ("_dynamo", "_inductor"):
         tolerate(importlib.import_module(f"torch.{name}.config"))
     importlib.import_module("torch._dynamo.backends").__path__ = []
+    counting = importlib.import_module("torch._dynamo.testing")
+    counting.standard_test = standard_test
+    counting.CompileCounter.frame_count = counting.CompileCounter.op_count = property(
+        lambda counter: Whatever(), lambda counter, number: None
+    )
     masked = "torch.masked.maskedtensor"
     for kind in ("unary", "binary"):
         names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]
