@@ -135,7 +135,7 @@ def _issubclass(reader, value, kinds):
 def _callable(reader, value):
     if isinstance(value, (MadeFunction, BoundMethod, Partial)):
         return True
-    return inspect.getattr_static(type_of(value), "__call__", None) is not None
+    return any("__call__" in base.__dict__ for base in type_of(value).__mro__)
 
 
 @known(len)
@@ -398,15 +398,30 @@ def _operator(function):
 
 
 for _name in (
-    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul itruediv"
+    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul itruediv "
+    "ifloordiv imod ipow imatmul iand ior ixor ilshift irshift iconcat"
 ).split():
     KNOWN[getattr(operator, _name)] = _operator(getattr(operator, _name))
 KNOWN[operator.getitem] = lambda reader, owner, key: reader.item(owner, key)
-KNOWN[operator.neg] = lambda reader, value: (
-    reader.record_function(operator.neg, (value,), {})
-    if isinstance(value, TensorValue)
-    else reader.native(operator.neg, value)
-)
+KNOWN[operator.setitem] = lambda reader, owner, key, value: reader.set_item(owner, key, value)
+
+
+@known(operator.delitem)
+def _delitem(reader, owner, key):
+    raise Break("operator.delitem")
+
+
+def _unary(function):
+    def handler(reader, value):
+        if isinstance(value, TensorValue):
+            return reader.record_function(function, (value,), {})
+        return reader.native(function, value)
+
+    return handler
+
+
+for _function in (operator.neg, operator.pos, operator.invert):
+    KNOWN[_function] = _unary(_function)
 
 
 @known(inspect.isfunction)
