@@ -398,8 +398,8 @@ def _operator(function):
 
 
 for _name in (
-    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul itruediv "
-    "ifloordiv imod ipow imatmul iand ior ixor ilshift irshift iconcat"
+    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul "
+    "itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift iconcat"
 ).split():
     KNOWN[getattr(operator, _name)] = _operator(getattr(operator, _name))
 KNOWN[operator.getitem] = lambda reader, owner, key: reader.item(owner, key)
