@@ -73,6 +73,7 @@ SWITCHES = {
     "torch.cpu._is_avx2_supported": lambda: True,
     "torch._dynamo.utils.disable_cache_limit": lambda: lambda function: function,
     "torch._dynamo.eval_frame.is_dynamo_supported": lambda: True,
+    "torch._dynamo.guards.guard_manager_testing_hook_fn": None,
     "torch._dynamo.is_dynamo_supported": lambda: True,
     "torch._running_with_deploy": lambda: False,
     "torch.utils._pytree._cxx_pytree_dynamo_traceable": False,
@@ -432,8 +433,8 @@ def install():
     functorch = importlib.import_module("torch._C._functorch")
     functorch.__getattr__ = lambda name: others(f"_functorch.{name}")
     importlib.import_module("torch.testing._utils")
-    for name in ("torch._opaque_base", "torch.fx.experimental._config"):
-        importlib.import_module(name)
+    for name in ("_opaque_base", "fx.experimental._config", "_functorch.config"):
+        importlib.import_module(f"torch.{name}")
     helpers = importlib.import_module("torch.testing._internal.common_utils")
     # a library of PyTorch's tests, of which only tests of TorchScript's classes ask
     load = torch.ops.load_library

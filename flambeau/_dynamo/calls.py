@@ -36,7 +36,7 @@ from flambeau.library.registered import Entry
 from flambeau.nn.modules import calling
 from flambeau.nn.modules.module import Module
 
-_MANAGER = contextlib.contextmanager(lambda: None).__code__
+_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _SITES = tuple(sysconfig.get_paths()[k] for k in ("purelib", "platlib"))
 # parts of flambeau whose functions are read like those of a program

@@ -72,10 +72,11 @@ def _mark_dirty(reader, ctx, *tensors):
     raise Break(f"{_WHAT} that writes its inputs")
 
 
-KNOWN[FunctionNode.saved_tensors.fget] = lambda reader, ctx: ctx.saved
+_saved_tensors: Any = FunctionNode.__dict__["saved_tensors"]
+KNOWN[_saved_tensors.fget] = lambda reader, ctx: ctx.saved
 
 
-@known(Function.__dict__["apply"].__func__)
+@known(Function.apply.__func__)  # type: ignore[attr-defined]
 def _apply(reader: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
     if cls.vjp is not Function.vjp or cls.apply.__func__ is not Function.apply.__func__:
         raise Break(f"{_WHAT} with its own ways")

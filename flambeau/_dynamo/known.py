@@ -420,8 +420,7 @@ def _unary(function):
     return handler
 
 
-for _function in (operator.neg, operator.pos, operator.invert):
-    KNOWN[_function] = _unary(_function)
+KNOWN.update({f: _unary(f) for f in (operator.neg, operator.pos, operator.invert)})
 
 
 @known(inspect.isfunction)
