@@ -442,8 +442,9 @@ def install():
     jit = importlib.import_module("torch.testing._internal.jit_utils")
     jit.JitTestCase.setHooks = jit.JitTestCase.clearHooks = lambda _: None
     jit.clear_class_registry = lambda: None
-    dynamo = importlib.import_module("torch._dynamo.test_case")
-    dynamo.TestCase, dynamo.run_tests = helpers.TestCase, helpers.run_tests
+    for name in ("_dynamo", "_inductor"):
+        cases = importlib.import_module(f"torch.{name}.test_case")
+        cases.TestCase, cases.run_tests = helpers.TestCase, helpers.run_tests
 
 
 if not WITH_PYTORCH:

@@ -353,6 +353,21 @@ def _partial(reader, function, *args, **kwargs):
     return Partial(function, args, kwargs)
 
 
+@known(functools.wraps)
+def _wraps(reader, wrapped):
+    return Partial(functools.update_wrapper, (), {"wrapped": wrapped})
+
+
+@known(functools.update_wrapper)
+def _update_wrapper(reader, wrapper, wrapped):
+    if not isinstance(wrapper, MadeFunction):
+        raise Break("functools.update_wrapper of a function from outside")
+    name = reader.attribute(wrapped, "__name__")
+    made = MadeFunction(reader, wrapper.node, wrapper.scope, wrapper.defaults, wrapper.kwdefaults)
+    made.name = name
+    return made
+
+
 @known(itertools.chain)
 def _chain(reader, *values):
     return itertools.chain(*map(reader.iterate, values))

@@ -177,6 +177,9 @@ class Statements:
                 owner = self.evaluate(target.value, scope)
                 if not isinstance(owner, MadeObject) or target.attr not in owner.fields:
                     raise Break("del of an attribute")
+                cls: Any = owner.cls
+                if cls.__delattr__ is not object.__delattr__:
+                    raise Break(f"{owner.describe()} has its own way to lose attributes")
                 del owner.fields[target.attr]
             else:
                 raise Break("del")

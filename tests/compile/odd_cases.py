@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import functools
 import operator
 import types
 
@@ -633,3 +634,40 @@ def objects_that_cannot_be_called(torch, compile):
     f = compile(lambda x, value: x * 2 if callable(value) else x + 1)
     x = numbers(torch, 2)
     return [f(x, value) for value in (Silent(), Callable(), Silent, [1], 3, abs)]
+
+
+@case
+def attributes_that_stay(torch, compile):
+    class Stubborn:
+        def __init__(self):
+            self.a, self.tried = 1, 0
+
+        def __delattr__(self, name):
+            self.tried += 1
+
+    def f(x):
+        made = Stubborn()
+        del made.a
+        return x + 1, hasattr(made, "a"), made.tried
+
+    return [compile(f)(numbers(torch, 2))]
+
+
+@case
+def decorators_made_inside(torch, compile):
+    def f(x):
+        def scaled(function):
+            @functools.wraps(function)
+            def inner(*args, **kwargs):
+                return function(*args, **kwargs) * 2
+
+            return inner
+
+        @scaled
+        @scaled
+        def double(t):
+            return t + 1
+
+        return double(x), double.__name__
+
+    return [compile(f)(numbers(torch, 2))]
