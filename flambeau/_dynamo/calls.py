@@ -20,7 +20,9 @@ from flambeau._dynamo.tensors import is_op
 from flambeau._dynamo.values import (
     BoundMethod,
     Callback,
+    GradSwitch,
     MadeFunction,
+    MadeGenerator,
     MadeObject,
     Outside,
     Partial,
@@ -28,11 +30,13 @@ from flambeau._dynamo.values import (
     TensorValue,
 )
 from flambeau.aten.overloads import OpNamespace
+from flambeau.autograd.grad_mode import enable_grad, no_grad
 from flambeau.library import CustomOpDef
 from flambeau.library.registered import Entry
 from flambeau.nn.modules import calling
 from flambeau.nn.modules.module import Module
 
+_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _SITES = tuple(sysconfig.get_paths()[k] for k in ("purelib", "platlib"))
 # parts of flambeau whose functions are read like those of a program
@@ -77,6 +81,8 @@ class Calls:
             return self._call_object(function, args, kwargs)
         if isinstance(function, MadeObject):
             return self.call_special_with(function, "__call__", args, kwargs)
+        if isinstance(function, GradSwitch):
+            return self.decorated(function, *args, **kwargs)
         if isinstance(function, Symbolic):
             raise Break(f"a call of {function.describe()}")
         if function is calling.Calling.__call__ and args and isinstance(args[0], Outside):
@@ -94,6 +100,13 @@ class Calls:
         if isinstance(function, OPS):
             return self._call_op(function, args, kwargs)
         return self._call_builtin(function, args, kwargs)
+
+    def decorated(self: Any, switch: GradSwitch, function: Any) -> Any:
+        """A function under no_grad or its kin."""
+        if switch.previous is not None:  # of set_grad_enabled, whose call switched nothing then
+            self.set_grad(switch.previous)
+        kind = enable_grad if switch.mode else no_grad
+        return self.call(kind, (function,), {})
 
     def _call_op(self, op, args, kwargs):
         """An op as an object: a function of ours, or an op that the program has registered."""
@@ -117,6 +130,8 @@ class Calls:
         compiled = marks.original_of(function)
         if compiled is not None:
             return self.call(compiled, args, kwargs)
+        if function.__code__ is _MANAGER:
+            return self._context_manager(function, args, kwargs)
         if mark != "out of graph" and is_op(function):
             return self.record_function(function, args, kwargs)
         if mark == "out of graph" or not is_readable(function):
@@ -124,6 +139,14 @@ class Calls:
                 return self.native(function, *args, **kwargs)
             raise Break(f"a call of {function.__module__}.{function.__qualname__}")
         return self.inline(function, self.guards.known(function), args, kwargs)
+
+    def _context_manager(self, function, args, kwargs):
+        """A call of what contextlib.contextmanager has made."""
+        made = self.call(function.__wrapped__, args, kwargs)
+        if not isinstance(made, MadeGenerator):
+            raise Break("a context manager that is no generator")
+        made.is_manager = True
+        return made
 
     def _constant_result(self, function, args, kwargs):
         """What a function gave when it was first called, which the user says never changes."""
@@ -136,10 +159,12 @@ class Calls:
     def inline(self: Any, function: Any, source: tuple, args: tuple, kwargs: dict) -> Any:
         """Read the body of a function."""
         program = program_of(function)
-        if not program.is_plain:
-            raise Break(f"{function.__qualname__} is a generator or asynchronous")
+        if not program.is_plain and not program.is_generator:
+            raise Break(f"{function.__qualname__} is asynchronous")
         scope = Scope(program.names, program.filename, function, source)
         scope.variables = self.bound(program, function, source, args, kwargs)
+        if program.is_generator:
+            return MadeGenerator(self, scope, function.__qualname__, program.body)
         with self.deeper(scope, function.__qualname__):
             return self.run_body(program.body, scope)
 

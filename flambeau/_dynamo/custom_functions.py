@@ -72,12 +72,14 @@ def _mark_dirty(reader, ctx, *tensors):
     raise Break(f"{_WHAT} that writes its inputs")
 
 
-KNOWN[FunctionNode.saved_tensors.fget] = lambda reader, ctx: ctx.saved
+_members: dict[str, Any] = dict(vars(Function))
+_saved_tensors: Any = FunctionNode.__dict__["saved_tensors"]
+KNOWN[_saved_tensors.fget] = lambda reader, ctx: ctx.saved
 
 
-@known(Function.__dict__["apply"].__func__)
+@known(_members["apply"].__func__)
 def _apply(reader: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
-    if cls.vjp is not Function.vjp or cls.apply.__func__ is not Function.apply.__func__:
+    if cls.vjp is not Function.vjp or cls.apply.__func__ is not _members["apply"].__func__:
         raise Break(f"{_WHAT} with its own ways")
     if reader.transforms or reader.is_backward:
         raise Break(f"{_WHAT} inside of a transform or of another's backward")

@@ -8,6 +8,7 @@ from typing import Any
 from flambeau._dynamo.exc import Break
 from flambeau._dynamo.scopes import Comprehension, Scope, assign, lookup
 from flambeau._dynamo.values import (
+    MadeGenerator,
     MadeObject,
     Outside,
     Partial,
@@ -252,6 +253,21 @@ class Expressions:
             key = self.evaluate(node.key, inside)
             made[key] = self.evaluate(node.value, inside)
         return made
+
+    def evaluate_Yield(self: Any, node: Any, scope: Scope) -> None:
+        if scope.met is None:
+            raise Break("a generator that runs on its own")
+        scope.met(None if node.value is None else self.evaluate(node.value, scope))
+
+    def evaluate_YieldFrom(self: Any, node: Any, scope: Scope) -> Any:
+        items = self.evaluate(node.value, scope)
+        if scope.met is None:
+            raise Break("a generator that runs on its own")
+        if isinstance(items, MadeGenerator):
+            return items.run(scope.met)
+        for item in self.iterate(items):
+            scope.met(item)
+        return None
 
     # -- calls and texts -------------------------------------------------------------------------
     def evaluate_Lambda(self: Any, node: Any, scope: Scope) -> Any:

@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 from flambeau._dynamo import branches as branches
+from flambeau._dynamo import checkpoints as checkpoints
 from flambeau._dynamo import config, surroundings
 from flambeau._dynamo import custom_functions as custom_functions
 from flambeau._dynamo import function_transforms as function_transforms

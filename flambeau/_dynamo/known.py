@@ -24,6 +24,7 @@ from flambeau._dynamo.values import (
     BoundMethod,
     GradSwitch,
     MadeFunction,
+    MadeGenerator,
     MadeObject,
     NullContext,
     Outside,
@@ -41,6 +42,7 @@ from flambeau.autograd.grad_mode import modes
 from flambeau.eager import methods
 from flambeau.nn.modules.module import Module
 from flambeau.nn.utils.clip_grad import clip_grad_norm_
+from flambeau.profiler.recording import record_function
 
 KNOWN: dict[Any, Callable] = {}
 PURE = frozenset(
@@ -133,7 +135,7 @@ def _issubclass(reader, value, kinds):
 def _callable(reader, value):
     if isinstance(value, (MadeFunction, BoundMethod, Partial)):
         return True
-    return inspect.getattr_static(type_of(value), "__call__", None) is not None
+    return any("__call__" in base.__dict__ for base in type_of(value).__mro__)
 
 
 @known(len)
@@ -206,29 +208,38 @@ for _function in (int, float, str, repr, format, complex):
 
 @known(list)
 def _list(reader, value=()):
-    return list(reader.iterate(value))
+    return list(_all_of(reader, value))
+
+
+def _all_of(reader, values):
+    """What a function meets that does nothing else before it has met all of it."""
+    if isinstance(values, MadeGenerator) and not values.is_manager:
+        found: list = []
+        values.run(found.append)
+        return iter(found)
+    return reader.iterate(values)
 
 
 @known(tuple)
 def _tuple(reader, value=()):
     if type(value) is tuple:
         return value
-    return tuple(reader.iterate(value))
+    return tuple(_all_of(reader, value))
 
 
 @known(set, frozenset)
 def _set(reader, value=()):
-    return set(reader.iterate(value))
+    return set(_all_of(reader, value))
 
 
-KNOWN[frozenset] = lambda reader, value=(): frozenset(reader.iterate(value))
+KNOWN[frozenset] = lambda reader, value=(): frozenset(_all_of(reader, value))
 
 
 @known(dict)
 def _dict(reader, value=(), **more):
     if isinstance(value, (dict, Outside)) and isinstance(reader_dict(value), dict):
         return dict(reader.mapping(value), **more)
-    return dict([tuple(reader.iterate(pair)) for pair in reader.iterate(value)], **more)
+    return dict([tuple(reader.iterate(pair)) for pair in _all_of(reader, value)], **more)
 
 
 def reader_dict(value):
@@ -292,7 +303,7 @@ def _filter(reader, function, values):
 
 @known(sorted)
 def _sorted(reader, values, *, key=None, reverse=False):
-    items = list(reader.iterate(values))
+    items = list(_all_of(reader, values))
     key = None if key is None else reader.callback(key)
     return reader.native(sorted, items, key=key, reverse=reverse)
 
@@ -310,14 +321,14 @@ def _all(reader, values):
 @known(sum)
 def _sum(reader, values, start=0):
     total = start
-    for value in reader.iterate(values):
+    for value in _all_of(reader, values):
         total = reader.binary(operator.add, total, value)
     return total
 
 
 def _extreme(function):
     def handler(reader, *values, **options):
-        items = list(reader.iterate(values[0])) if len(values) == 1 else list(values)
+        items = list(_all_of(reader, values[0])) if len(values) == 1 else list(values)
         if options.get("key") is not None:
             options["key"] = reader.callback(options["key"])
         return reader.native(function, items, **options)
@@ -340,6 +351,21 @@ def _reduce(reader, function, values, *start):
 @known(functools.partial)
 def _partial(reader, function, *args, **kwargs):
     return Partial(function, args, kwargs)
+
+
+@known(functools.wraps)
+def _wraps(reader, wrapped):
+    return Partial(functools.update_wrapper, (), {"wrapped": wrapped})
+
+
+@known(functools.update_wrapper)
+def _update_wrapper(reader, wrapper, wrapped):
+    if not isinstance(wrapper, MadeFunction):
+        raise Break("functools.update_wrapper of a function from outside")
+    name = reader.attribute(wrapped, "__name__")
+    made = MadeFunction(reader, wrapper.node, wrapper.scope, wrapper.defaults, wrapper.kwdefaults)
+    made.name = name
+    return made
 
 
 @known(itertools.chain)
@@ -387,15 +413,29 @@ def _operator(function):
 
 
 for _name in (
-    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul itruediv"
+    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift iadd isub imul "
+    "itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift iconcat"
 ).split():
     KNOWN[getattr(operator, _name)] = _operator(getattr(operator, _name))
 KNOWN[operator.getitem] = lambda reader, owner, key: reader.item(owner, key)
-KNOWN[operator.neg] = lambda reader, value: (
-    reader.record_function(operator.neg, (value,), {})
-    if isinstance(value, TensorValue)
-    else reader.native(operator.neg, value)
-)
+KNOWN[operator.setitem] = lambda reader, owner, key, value: reader.set_item(owner, key, value)
+
+
+@known(operator.delitem)
+def _delitem(reader, owner, key):
+    raise Break("operator.delitem")
+
+
+def _unary(function):
+    def handler(reader, value):
+        if isinstance(value, TensorValue):
+            return reader.record_function(function, (value,), {})
+        return reader.native(function, value)
+
+    return handler
+
+
+KNOWN.update({f: _unary(f) for f in (operator.neg, operator.pos, operator.invert)})
 
 
 @known(inspect.isfunction)
@@ -475,9 +515,22 @@ def _enable_grad(reader, function=None):
 
 
 def _switch(reader, kind, mode, function):
-    if function is not None:
-        raise Break(f"{kind.__name__} as a decorator")
-    return GradSwitch(mode)
+    return GradSwitch(mode) if function is None else Partial(under_switch, (kind, function), {})
+
+
+def under_switch(kind: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call of a function that was decorated by no_grad or its kin."""
+    with kind():
+        return function(*args, **kwargs)
+
+
+@known(under_switch)
+def _under_switch(reader, kind, function, *args, **kwargs):
+    mode = modes.grad
+    reader.set_grad(kind.mode)
+    result = reader.call(function, args, kwargs)
+    reader.set_grad(mode)
+    return result
 
 
 @known(grad_mode.set_grad_enabled)
@@ -487,6 +540,16 @@ def _set_grad_enabled(reader, mode):
     previous = modes.grad
     reader.set_grad(mode)
     return GradSwitch(mode, previous)
+
+
+@known(flambeau._C._set_grad_enabled)
+def _c_set_grad_enabled(reader, mode):
+    reader.set_grad(reader.truth(mode))
+
+
+@known(record_function)
+def _record_function(reader, name, args=None):
+    return NullContext()  # whoever profiles sees the program as it is
 
 
 @known(flambeau.tensor)

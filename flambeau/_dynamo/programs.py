@@ -35,10 +35,11 @@ class Program:
         else:
             self.body = list(node.body)
         self.names = names_of(node)
-        self.is_plain = not any(
-            isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith))
-            for n in own_nodes(node)
-        )
+        kinds = {type(n) for n in own_nodes(node)}
+        is_asynchronous = not kinds.isdisjoint((ast.Await, ast.AsyncFor, ast.AsyncWith))
+        yields = not kinds.isdisjoint((ast.Yield, ast.YieldFrom))
+        self.is_generator = yields and not is_asynchronous
+        self.is_plain = not yields and not is_asynchronous
 
 
 class Names:

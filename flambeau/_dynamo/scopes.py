@@ -18,6 +18,7 @@ class Scope:
         self.fn, self.source = fn, source  # the function from outside that all of it is part of
         self.variables: dict[str, Any] = {}
         self.line = 0
+        self.met: Any = None  # what happens where it yields
 
     def holder(self, name: str) -> "Scope | None":
         """The scope that a name belongs to; None for closures and globals from outside."""

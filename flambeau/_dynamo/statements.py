@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import operator
 import sys
+import types
 from typing import Any
 
 from flambeau._dynamo import config
@@ -15,6 +16,7 @@ from flambeau._dynamo.values import (
     AutocastValue,
     GradSwitch,
     MadeFunction,
+    MadeGenerator,
     MadeObject,
     NullContext,
     Outside,
@@ -43,6 +45,16 @@ class LoopBreak(Exception):
 
 class LoopContinue(Exception):
     """A continue statement was read."""
+
+
+class Abandoned(Exception):
+    """A loop over a generator is left: by a return or a break."""
+
+    def __init__(self, leaving: Exception) -> None:
+        self.leaving = leaving
+
+
+LEAVING = (Returned, LoopBreak, LoopContinue)
 
 
 class Statements:
@@ -165,14 +177,19 @@ class Statements:
                 owner = self.evaluate(target.value, scope)
                 if not isinstance(owner, MadeObject) or target.attr not in owner.fields:
                     raise Break("del of an attribute")
+                cls: Any = owner.cls
+                if cls.__delattr__ is not object.__delattr__:
+                    raise Break(f"{owner.describe()} has its own way to lose attributes")
                 del owner.fields[target.attr]
             else:
                 raise Break("del")
 
     def execute_FunctionDef(self: Any, node: Any, scope: Scope) -> None:
-        if node.decorator_list:
-            raise Break("a function with decorators is made")
-        assign(scope, node.name, self.made_function(node, scope))
+        decorators = [self.evaluate(d, scope) for d in node.decorator_list]
+        made = self.made_function(node, scope)
+        for decorator in reversed(decorators):
+            made = self.call(decorator, (made,), {})
+        assign(scope, node.name, made)
 
     def made_function(self: Any, node: Any, scope: Scope) -> MadeFunction:
         """A function that the program makes."""
@@ -207,7 +224,11 @@ class Statements:
         self.execute_all(node.body if test else node.orelse, scope)
 
     def execute_For(self: Any, node: Any, scope: Scope) -> None:
-        for item in self.iterate(self.evaluate(node.iter, scope)):
+        items = self.evaluate(node.iter, scope)
+        if isinstance(items, MadeGenerator):
+            self._for_generator(items, node, scope)
+            return
+        for item in self.iterate(items):
             self.assign(node.target, item, scope)
             try:
                 self.execute_all(node.body, scope)
@@ -215,6 +236,26 @@ class Statements:
                 continue
             except LoopBreak:
                 return
+        self.execute_all(node.orelse, scope)
+
+    def _for_generator(self, items, node, scope):
+        """The loop's statements run where the generator yields."""
+
+        def met(value):
+            self.assign(node.target, value, scope)
+            try:
+                self.execute_all(node.body, scope)
+            except LoopContinue:
+                return
+            except (LoopBreak, Returned) as leaving:
+                raise Abandoned(leaving) from None
+
+        try:
+            items.run(met)
+        except Abandoned as found:
+            if isinstance(found.leaving, Returned):
+                raise found.leaving from None
+            return
         self.execute_all(node.orelse, scope)
 
     def execute_While(self: Any, node: Any, scope: Scope) -> None:
@@ -228,29 +269,90 @@ class Statements:
         self.execute_all(node.orelse, scope)
 
     def execute_With(self: Any, node: Any, scope: Scope) -> None:
-        entered = []
-        for item in node.items:
-            manager = self.opened_autocast(self.evaluate(item.context_expr, scope))
-            result = None
-            if isinstance(manager, Outside) and type(manager.obj) is contextlib.nullcontext:
-                result = self.attribute(manager, "enter_result")
-            elif isinstance(manager, NullContext):
-                result = manager.result
-            elif isinstance(manager, AutocastValue):
-                entered.append((self.exit_autocast, self.enter_autocast(manager.settings)))
-            elif isinstance(manager, GradSwitch):
-                entered.append((self.set_grad, self.enter_grad(manager)))
-            else:
-                raise Break(f"with {_described(manager)}")
+        self._within(node.items, node.body, scope)
+
+    def _within(self, items, body, scope):
+        """Statements inside of context managers."""
+        if not items:
+            self.execute_all(body, scope)
+            return
+        item, rest = items[0], items[1:]
+        manager = self.opened_autocast(self.evaluate(item.context_expr, scope))
+
+        def inside(result=None):
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, result, scope)
+            self._within(rest, body, scope)
+
+        if isinstance(manager, Outside) and type(manager.obj) is contextlib.nullcontext:
+            inside(self.attribute(manager, "enter_result"))
+        elif isinstance(manager, NullContext):
+            inside(manager.result)
+        elif isinstance(manager, AutocastValue):
+            entered = self.enter_autocast(manager.settings)
+            try:
+                inside()
+            finally:  # after a break nothing of this is used
+                self.exit_autocast(entered)
+        elif isinstance(manager, GradSwitch):
+            mode = self.enter_grad(manager)
+            try:
+                inside()
+            finally:
+                self.set_grad(mode)
+        elif isinstance(manager, MadeGenerator) and manager.is_manager:
+            self._within_generator(manager, inside)
+        elif isinstance(manager, (Outside, MadeObject)) and _is_manager(manager):
+            entered = self.call_special(manager, "__enter__")
+            leave = lambda: self.call_special(manager, "__exit__", None, None, None)
+            self._finally(lambda: inside(entered), leave)
+        else:
+            raise Break(f"with {_described(manager)}")
+
+    def _within_generator(self, manager, inside):
+        """The statements run where a function of contextlib.contextmanager yields."""
+        held: list[Exception] = []
+        count = 0
+
+        def met(value):
+            nonlocal count
+            count += 1
+            try:
+                inside(value)
+            except LEAVING as leaving:  # a return or so, which goes on behind the manager
+                held.append(leaving)
+
+        manager.run(met)
+        if count != 1:
+            raise Break("a context manager that does not yield once")
+        if held:
+            raise held[0]
+
+    def _finally(self, run, after):
+        """Statements, and others that come after them however they are left.
+
+        An op may also fail when the graph runs; what comes after must then leave no traces.
+        """
+        leaving = None
         try:
-            self.execute_all(node.body, scope)
-        finally:  # after a break nothing of this is used
-            for leave, previous in reversed(entered):
-                leave(previous)
+            run()
+        except LEAVING as found:
+            leaving = found
+        except Abandoned:
+            raise Break("a generator that is left in the middle") from None
+        wrote, self.writes = self.writes, False
+        after()
+        if self.writes:
+            raise Break("writes on the way out of `with` or `try`")
+        self.writes = wrote
+        if leaving is not None:
+            raise leaving
 
     def execute_Try(self: Any, node: Any, scope: Scope) -> None:
+        if not node.handlers:
+            rest = lambda: self.execute_all(node.finalbody, scope)
+            self._finally(lambda: self.execute_all([*node.body, *node.orelse], scope), rest)
+            return
         # an op may fail when the graph runs, which a handler would have to see
         before = self.count
         try:
@@ -276,15 +378,25 @@ class Statements:
         from flambeau._dynamo.scopes import bind
 
         node, outer = function.node, function.scope
-        if any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in own_nodes(node)):
-            raise Break("a generator is made")
+        kinds = {type(n) for n in own_nodes(node)}
+        if not kinds.isdisjoint((ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            raise Break("an asynchronous function is called")
         scope = Scope(names_of(node), outer.filename, outer.fn, outer.source, outer)
         scope.variables = bind(node.args, function.defaults, function.kwdefaults, args, kwargs)
+        if not kinds.isdisjoint((ast.Yield, ast.YieldFrom)):
+            return MadeGenerator(self, scope, function.name, node.body)
         with self.deeper(scope, function.name):
             if isinstance(node, ast.Lambda):
                 scope.line = node.lineno
                 return self.evaluate(node.body, scope)
             return self.run_body(node.body, scope)
+
+
+def _is_manager(manager):
+    """An object whose class says in Python how a `with` begins and ends."""
+    cls: Any = type(manager.obj) if isinstance(manager, Outside) else manager.cls
+    names = ("__enter__", "__exit__")
+    return all(isinstance(getattr(cls, name, None), types.FunctionType) for name in names)
 
 
 def _described(value):

@@ -98,6 +98,27 @@ class MadeFunction(Symbolic):
         return f"the function {self.name}"
 
 
+class MadeGenerator(Symbolic):
+    """A call of a function with `yield` that has not begun. is_manager: of a context manager."""
+
+    __slots__ = ("body", "has_run", "is_manager", "name", "reader", "scope")
+
+    def __init__(self, reader: Any, scope: Any, name: str, body: list) -> None:
+        self.reader, self.scope, self.name, self.body = reader, scope, name, body
+        self.has_run = self.is_manager = False
+
+    def run(self, met: Callable[[Any], None]) -> Any:
+        """Read it from beginning to end; met(value) where it yields."""
+        if self.has_run:
+            raise Break("a generator that is used twice")
+        self.has_run, self.scope.met = True, met
+        with self.reader.deeper(self.scope, self.name):
+            return self.reader.run_body(self.body, self.scope)
+
+    def describe(self) -> str:
+        return f"the generator {self.name}"
+
+
 class Callback(Symbolic):
     """A function from outside, for builtins that call their arguments: its calls are read."""
 

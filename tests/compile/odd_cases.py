@@ -1,6 +1,9 @@
 """More programs for test_programs.py: corners of Python that a reader could get wrong."""
 
 import collections
+import copy
+import functools
+import operator
 import types
 
 from tests.compile.cases import error_of, numbers
@@ -587,3 +590,84 @@ def checkpoints(torch, compile):
     g, x = compile(f), numbers(torch, 2, 2).requires_grad_()
     g(x).sum().backward()
     return [x.grad]
+
+
+WRITES = [
+    ("iconcat", [1, 2], ([3],)),
+    ("iadd", [1], ([2],)),
+    ("imul", [1], (3,)),
+    ("setitem", [1, 2], (0, 5)),
+    ("setitem", {"a": 1}, ("b", 5)),
+    ("delitem", [1, 2], (0,)),
+    ("ior", {"a": 1}, ({"b": 2},)),
+    ("ior", {1}, ({2},)),
+    ("iand", {1, 2}, ({2},)),
+    ("ixor", {1, 2}, ({2},)),
+    ("isub", {1, 2}, ({2},)),
+]
+
+
+@case
+def functions_of_operator_that_write(torch, compile):
+    found = []
+    for name, value, args in WRITES:
+        change, held = getattr(operator, name), copy.deepcopy(value)
+
+        def f(held, x, change=change, args=args):
+            return change(held, *args), x + 1
+
+        result, x = compile(f)(held, numbers(torch, 2))
+        result = list(result) if isinstance(result, set) else result
+        found += [result, x, list(held.items()) if isinstance(held, dict) else list(held)]
+    return found
+
+
+@case
+def objects_that_cannot_be_called(torch, compile):
+    class Silent:
+        pass
+
+    class Callable:
+        def __call__(self):
+            return 1
+
+    f = compile(lambda x, value: x * 2 if callable(value) else x + 1)
+    x = numbers(torch, 2)
+    return [f(x, value) for value in (Silent(), Callable(), Silent, [1], 3, abs)]
+
+
+@case
+def attributes_that_stay(torch, compile):
+    class Stubborn:
+        def __init__(self):
+            self.a, self.tried = 1, 0
+
+        def __delattr__(self, name):
+            self.tried += 1
+
+    def f(x):
+        made = Stubborn()
+        del made.a
+        return x + 1, hasattr(made, "a"), made.tried
+
+    return [compile(f)(numbers(torch, 2))]
+
+
+@case
+def decorators_made_inside(torch, compile):
+    def f(x):
+        def scaled(function):
+            @functools.wraps(function)
+            def inner(*args, **kwargs):
+                return function(*args, **kwargs) * 2
+
+            return inner
+
+        @scaled
+        @scaled
+        def double(t):
+            return t + 1
+
+        return double(x), double.__name__
+
+    return [compile(f)(numbers(torch, 2))]

@@ -1,5 +1,6 @@
 """CSEPass: calls that were made before are not made again."""
 
+import copy
 from typing import Any
 
 from flambeau.aten.overloads import OpOverload, OpOverloadPacket, namespace
@@ -26,20 +27,20 @@ class CSEPass(PassBase):
         self.banned_ops = set() if banned_ops is None else set(banned_ops)
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Replace later calls by earlier ones."""
+        """A copy of the module in which later calls are earlier ones."""
         seen: dict[Any, Node] = {}
         changed = False
-        for node in list(graph_module.graph.nodes):
+        graph = copy.deepcopy(graph_module.graph)
+        for node in list(graph.nodes):
             if not self._is_pure(node):
                 continue
             key = (node.op, node.target, _frozen(node.args), _frozen(node.kwargs))
             first = seen.setdefault(key, node)
             if first is not node:
                 node.replace_all_uses_with(first)
-                graph_module.graph.erase_node(node)
+                graph.erase_node(node)
                 changed = True
-        graph_module.recompile()
-        return PassResult(graph_module, changed)
+        return PassResult(GraphModule(graph_module, graph), changed)
 
     def _is_pure(self, node):
         if node.op not in ("call_function", "call_method", "get_attr"):
