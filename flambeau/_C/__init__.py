@@ -97,8 +97,10 @@ def _log_api_usage_once(event: str) -> None:
 # -- what programs tell PyTorch's compilers and ask about devices ----------------------------------
 
 
-def _get_tracing_state() -> None:
-    """Is `torch.jit.trace` recording? It records by other means here."""
+def _get_tracing_state() -> Any:
+    """What records for `torch.jit.trace` just now, if anything does."""
+    found = importlib.import_module("flambeau.jit.state").state.tracers
+    return found[-1] if found else None
 
 
 def _is_tracing() -> bool:

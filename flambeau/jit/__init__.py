@@ -49,6 +49,7 @@ from flambeau.jit.settings import optimized_execution as optimized_execution
 from flambeau.jit.settings import set_fusion_strategy as set_fusion_strategy
 from flambeau.jit.settings import strict_fusion as strict_fusion
 from flambeau.jit.support import Error as Error
+from flambeau.jit.trace_graphs import get_trace_graph as _get_trace_graph  # noqa: F401
 from flambeau.jit.tracing import TracingCheckError as TracingCheckError
 from flambeau.jit.tracing import trace as trace
 from flambeau.jit.tracing import trace_module as trace_module

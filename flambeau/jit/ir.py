@@ -40,6 +40,13 @@ class Value:
     def unique_name(self) -> str:
         return self.debugName()
 
+    def isCompleteTensor(self) -> bool:
+        return isinstance(self.type_, T.SizedTensor)
+
+    def toIValue(self) -> Any:
+        """The value, if it is a constant."""
+        return self.node.attributes.get("value") if self.node.op == "prim::Constant" else None
+
     def uses(self) -> list["Use"]:
         """Where it is read."""
         return [
@@ -76,6 +83,10 @@ class Node:
         self.attributes: dict[str, Any] = {}
         self.schema_: Any = None
         self.scope = ""
+
+    def __call__(self) -> "Node":
+        """Itself: `value.node`, a field here, is a method in PyTorch."""
+        return self
 
     def add_output(self, type_: T.Type, name: str = "") -> Value:
         value = Value(self, type_, name)
@@ -273,7 +284,7 @@ class Graph(Block):
 
     def __str__(self) -> str:
         self.name_values()
-        params = [f"%{value.unique} : {value.type_}" for value in self.ins]
+        params = [f"%{value.unique} : {value.type_.detail}" for value in self.ins]
         joined = ",\n      ".join(params)
         lines = [f"graph({joined}):"]
         for node in self.nodes_:
@@ -304,7 +315,7 @@ def _names(values):
 
 
 def _node_lines(node, indent):
-    made = ", ".join(f"%{value.unique} : {value.type_}" for value in node.outs)
+    made = ", ".join(f"%{value.unique} : {value.type_.detail}" for value in node.outs)
     line = f"{indent}{made} = {node.op}{_attributes(node)}({_names(node.ins)})"
     if node.scope:
         line += f", scope: {node.scope}"

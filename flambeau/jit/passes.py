@@ -271,8 +271,13 @@ def _inline_nodes(block, into, values):
         if called is not None:
             given = node.ins[1:] if node.op == "prim::CallFunction" else node.ins
             inner = {p: values[v] for p, v in zip(called.graph.ins, given)}
+            first = len(into.nodes_)
             _inline_nodes(called.graph, into, inner)
-            values[node.outs[0]] = inner[called.graph.outs[0]]
+            for made in into.nodes_[first:]:
+                made.scope = made.scope or node.scope
+            result = values[node.outs[0]] = inner[called.graph.outs[0]]
+            if isinstance(node.outs[0].type_, T.SizedTensor):  # the call knows more than the body
+                result.type_ = node.outs[0].type_
             continue
         if not node.blocks_:
             copy_node(node, into, values)

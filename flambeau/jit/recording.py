@@ -159,6 +159,7 @@ class Recorder(interposing.Handler, RecordedIndices):
         self.held: dict[int, list[str]] = {}  # where the tensors of the module are
         self.paths: dict[int, str] = {}  # where its modules are
         self.constants: dict[int, Value] = {}
+        self.scopes: list[str] = []  # which hooks opened
         if isinstance(root, Module):
             self._note_module(root)
 
@@ -254,6 +255,14 @@ class Recorder(interposing.Handler, RecordedIndices):
         """Note in which call of a module a node is."""
         if not self.region.items or self.region.items[-1] is not node:
             self.region.items.append(node)
+        node.scope = "/".join(self.scopes)
+
+    def push_scope(self, name: str) -> None:
+        """What is recorded from now on says this name, inside of those pushed before."""
+        self.scopes.append(name)
+
+    def pop_scope(self) -> None:
+        self.scopes.pop()
 
     def number(self, op: str, parts: list, result: int) -> TracedInt:
         """A number that follows from others."""

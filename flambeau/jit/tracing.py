@@ -137,17 +137,17 @@ def _as_tuple(inputs):
 # -- recording -------------------------------------------------------------------------------------
 
 
-def _record(root, function, inputs, named, strict):
+def _record(root, function, inputs, named, strict, kind=Recorder):
     """(recorder, arguments, their values, the result's value) of a run."""
-    recorder = Recorder(root)
+    recorder = kind(root)
     names = _names(function, len(inputs), named)
     examples = [*inputs, *named.values()]
     arguments, parameters, given = [], [], []
     for name, example in zip(names, examples):
-        kind = _type_of(example)
-        value = recorder.graph.param.add_output(kind, name)
+        type_ = _type_of(example)
+        value = recorder.graph.param.add_output(type_, name)
         parameters.append(value)
-        arguments.append(Argument(name, kind))
+        arguments.append(Argument(name, type_))
         given.append(_entered(recorder, example, value))
     state.tracers.append(recorder)
     try:

@@ -26,6 +26,11 @@ class Type:
     def annotation_str(self) -> str:
         return self.code
 
+    @property
+    def detail(self) -> str:
+        """As graphs show it: with what is known beyond the type."""
+        return str(self)
+
     def __str__(self) -> str:
         return self.kind
 
@@ -241,6 +246,50 @@ NumberType = _only("NumberType", "Scalar", "number")
 DeviceObjType = _only("DeviceObjType", "Device")
 StreamObjType = _only("StreamObjType", "Stream")
 AnyType = _only("AnyType", "Any")
+
+
+class SizedTensor(TensorType):
+    """The type of a tensor of which dtype, sizes and strides are known; it equals TENSOR."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__("Tensor")
+        self._layout, self._requires_grad = tensor._layout, tensor.requires_grad
+
+    @classmethod
+    def of(cls, tensor: Any) -> "SizedTensor":
+        return cls(tensor)
+
+    @property
+    def detail(self) -> str:
+        sizes = [str(size) for size in self.sizes()]
+        if sizes:
+            sizes.append(f"strides={self.strides()}")
+        about = [f"requires_grad={int(self._requires_grad)}", f"device={self.device()}"]
+        return f"{self.scalarType()}({', '.join([*sizes, *about])})"
+
+    # -- PyTorch's names
+    def sizes(self) -> list[int]:
+        return list(self._layout.shape)
+
+    def strides(self) -> list[int]:
+        return list(self._layout.strides)
+
+    def dim(self) -> int:
+        return len(self._layout.shape)
+
+    def dtype(self) -> Any:
+        return self._layout.dtype
+
+    def device(self) -> Any:
+        return self._layout.device
+
+    def scalarType(self) -> str:
+        return self._layout.dtype.scalar_name
+
+    def requires_grad(self) -> bool:
+        return self._requires_grad
+
+
 TENSOR, INT, FLOAT, BOOL = (t.only for t in (TensorType, IntType, FloatType, BoolType))
 STR, COMPLEX, NONE, NUMBER = (t.only for t in (StringType, ComplexType, NoneType, NumberType))
 DEVICE, STREAM, ANY = (t.only for t in (DeviceObjType, StreamObjType, AnyType))

@@ -311,3 +311,42 @@ def countdown(x, n: int):
 def test_functions_that_are_scripts_while_recording():
     made = torch.jit.trace(lambda x: countdown(x, x.size(0)), ramp(2))
     assert torch.equal(made(ramp(4)), countdown(ramp(4), 4))
+
+
+class Counted(torch.nn.Module):
+    """Hooks open scopes while it runs, as tools that count operations do."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(2, 4, 3)
+        self.up = torch.nn.ConvTranspose1d(4, 4, 2, stride=2)
+        for name, module in self.named_modules():
+            module.register_forward_pre_hook(
+                lambda *_, n=name: torch._C._get_tracing_state().push_scope(n)
+            )
+            module.register_forward_hook(lambda *_: torch._C._get_tracing_state().pop_scope())
+
+    def forward(self, x):
+        return torch.nn.functional.interpolate(self.up(self.conv(x)), scale_factor=2.0)
+
+
+def test_graphs_of_runs_know_sizes_and_scopes():
+    model, x = Counted(), torch.randn(1, 2, 5)
+    graph, result = torch.jit._get_trace_graph(model, x)
+    assert len(list(graph.inputs())) == 5 and result.shape == (1, 4, 12)
+    found = {}
+    for node in graph.nodes():
+        if node.kind().startswith("aten::"):
+            value = node.output()
+            assert value.isCompleteTensor() and value.node() is node
+            found.setdefault(node.kind(), []).append((node.scopeName(), value.type().sizes()))
+    assert found == {
+        "aten::_convolution": [("/conv", [1, 4, 3]), ("/up", [1, 4, 6])],
+        "aten::upsample_nearest1d": [("", [1, 4, 12])],
+    }
+    flags = [
+        [i.toIValue() for i in n.inputs()][6] for n in graph.findAllNodes("aten::_convolution")
+    ]
+    assert flags == [False, True]
+    assert "Float(1, 4, 12, strides=[48, 12, 1], requires_grad=1, device=cpu)" in str(graph)
+    assert torch._C._get_tracing_state() is None
