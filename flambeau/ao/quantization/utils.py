@@ -186,6 +186,13 @@ def get_quant_type(qconfig: Any) -> QuantType:
     return QuantType.STATIC if of_activation in _PLAIN else QuantType.WEIGHT_ONLY
 
 
+def activation_is_memoryless(qconfig: Any) -> bool:
+    """Does the observer of results forget what it saw before?"""
+    process = qconfig.activation()
+    process = getattr(process, "activation_post_process", process)  # of a fake quantization
+    return getattr(process, "averaging_constant", None) == 1
+
+
 def quantized_weight(weight: Tensor, observer: Any) -> Tensor:
     """A float weight, quantized as its observer says."""
     scale, zero_point = observer.calculate_qparams()
