@@ -277,6 +277,8 @@ def test_tables(config):
         (lambda: q.default_weight_observer(), 1.9550781 / 127.5, 0),
         (lambda: q.MinMaxObserver(reduce_range=True), 3.9101562 / 127, 64),
         (lambda: q.MovingAverageMinMaxObserver(), 3.9101562 / 255, 128),
+        (lambda: q.MinMaxObserver(dtype=torch.uint16, qscheme=torch.per_tensor_symmetric),
+         3.9101562 / 65535, 32768),
     ],
 )  # fmt: skip
 def test_observers(make, scale, zero_point):

@@ -97,6 +97,8 @@ def determine_qparams(
         scale = torch.maximum(torch.maximum(-below, above) / (steps / 2), eps)
         if dtype in (torch.uint8, torch.quint8):
             shift += (quant_min + quant_max) // 2 if has_customized_qrange else 128
+        elif dtype is torch.uint16:
+            shift += 1 << 15
     elif qscheme is _ROWS:
         scale = (max_val - min_val) / steps
         scale = torch.where(scale > eps, scale, 1.0)
