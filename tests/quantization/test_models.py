@@ -383,3 +383,56 @@ def test_comparison(trained):
     outputs = ns.compare_model_outputs(floats, found, x)
     pair = outputs["linear.stats"]
     assert (pair["float"][0] - pair["quantized"][0].dequantize()).abs().max() < 1
+
+
+class Attention(nn.Module):
+    """Parts of a tensor, a layer that is called twice, one that gives a tuple, a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out, self.rnn = nn.Linear(4, 12), nn.Linear(4, 4), nn.LSTM(4, 4)
+        self.sure, self.heads, self.note = Sure(), 2, "kept"
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        x = torch.softmax(q @ k.transpose(-2, -1), -1) @ v.reshape(v.size(0), -1, 4)
+        x = torch.sigmoid(self.out(x)) + 3 * torch.tanh(self.out(x))
+        return self.sure(self.out(self.rnn(x)[0]))
+
+
+class Sure(nn.Module):
+    def forward(self, x):
+        if x.isnan().any():
+            raise ValueError
+        return x
+
+
+@pytest.mark.parametrize("way", ["name", "class"])
+def test_graphs_with_values_that_are_no_tensors(way):
+    torch.manual_seed(0)
+    model, x = Attention().eval(), torch.randn(2, 3, 4)
+    mapping = q.get_default_qconfig_mapping("fbgemm")
+    custom = {f"non_traceable_module_{way}": ["sure" if way == "name" else Sure]}
+    custom["preserved_attributes"] = ["heads", "note"]
+    found = q.quantize_fx.prepare_fx(model, mapping, (x,), custom)
+    found(x)
+    assert found.heads == 2 and found.note == "kept"
+    found = q.quantize_fx.convert_fx(found, {"preserved_attributes": ["note"]})
+    assert found.note == "kept" and not hasattr(found, "heads")
+    names = {type(m).__name__ for m in found.modules()}
+    assert {"Linear", "LSTM", "Sure"} <= names and "Quantized" in repr(found.out)
+    assert (found(x) - model(x)).abs().max() < 0.05
+
+
+class Sums(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def test_each_input_has_its_own_levels():
+    x, y = torch.tensor([[-1.0, 1.0]]), torch.tensor([[0.0, 100.0]])
+    mapping = q.get_default_qconfig_mapping("fbgemm")
+    found = q.quantize_fx.prepare_fx(Sums(), mapping, (x, y))
+    found(x, y)
+    found = q.quantize_fx.convert_fx(found)
+    assert (found(x, y) - (x + y)).abs().max() < 0.5
