@@ -288,7 +288,7 @@ def appended(text, words, indent, below=False) -> str:
 def tensor_repr(t, *, tensor_contents: str | None = None) -> str:
     """The text of `repr(t)`; `tensor_contents` stands in for the numbers when it is given."""
     kind = type(t).__name__
-    plain = kind in ("Tensor", "Parameter", "Buffer")
+    plain = kind in ("Tensor", "Parameter")
     prefix = "tensor(" if plain else f"{kind}("
     words = suffixes(t)
     if tensor_contents is None:

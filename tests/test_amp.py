@@ -421,3 +421,14 @@ def test_scalers_without_a_gpu_are_disabled():
     with pytest.warns(FutureWarning, match="torch.cuda.amp.GradScaler"), warnings.catch_warnings():
         warnings.simplefilter("always")
         assert not flambeau.cuda.amp.GradScaler(enabled=False).is_enabled()
+
+
+def test_casts_without_a_graph_do_not_serve_those_who_want_gradients():
+    layer, x = flambeau.nn.Linear(2, 2), flambeau.ones(3, 2)
+    for context in (flambeau.no_grad, flambeau.inference_mode):
+        layer.zero_grad()
+        with flambeau.autocast("cpu"):
+            with context():
+                assert not layer(x).requires_grad
+            layer(x).sum().backward()
+        assert layer.weight.grad.abs().sum() > 0

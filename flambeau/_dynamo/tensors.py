@@ -33,7 +33,7 @@ from flambeau.amp.redirection import state
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import methods
 from flambeau.interposing import places
-from flambeau.nn.parameter import Buffer, Parameter
+from flambeau.nn.parameter import Parameter
 
 META = _device.device("meta")
 CPU = _device.device("cpu")
@@ -116,7 +116,7 @@ class Tensors:
             if first != here:
                 guards.require(f"{here} is {first}")
             return found
-        if type(tensor) not in (Tensor, Parameter, Buffer):
+        if type(tensor) not in (Tensor, Parameter):
             raise Break(f"a tensor of the class {type(tensor).__qualname__}")
         self.settle_place(tensor._layout.device)
         variable = guards.variable(source)

@@ -545,7 +545,8 @@ def emptied(shape, dims, dtype, device):
 
 def rows_at(rows, places, count, left_out=-1):
     """A sparse matrix of `count` rows: those given, each at its place; without those at one."""
-    rows, places = rows.reshape(-1, rows.shape[-1]), places.reshape(-1).long()
+    places = places.reshape(-1).long()
+    rows = rows.reshape(places.numel(), rows.shape[-1])
     if left_out >= 0:
         kept = (places != left_out).nonzero()[:, 0]
         rows, places = rows.index_select(0, kept), places.index_select(0, kept)

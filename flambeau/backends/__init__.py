@@ -26,6 +26,7 @@ __all__ = [
     "cuda",
     "cudnn",
     "mha",
+    "miopen",
     "mkl",
     "mkldnn",
     "mps",
@@ -258,6 +259,7 @@ mkldnn = Backend(
 )
 openmp = Backend("openmp")
 nnpack = Backend("nnpack")
+miopen = Backend("miopen", immediate=False)
 quantized = QuantizedBackend(
     "quantized",
     available=True,

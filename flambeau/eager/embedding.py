@@ -303,14 +303,20 @@ def bags(
     tensors = (out, table, indices, offsets, extra, bag_of, sizes)
     pointers = [0 if t is None else address(t) for t in tensors]
     if kernel(described, *pointers) is not None:
-        raise _bad_bags(indices, weight.shape[0])
+        raise _bad_bags(indices, weight.shape[0], mode == MAX or padding >= 0)
     return out, bag_of, sizes, whose
 
 
-def _bad_bags(indices, rows):
+def _bad_bags(indices, rows, is_rare):
+    """The complaint about what a kernel met; rare bags have words of their own in PyTorch."""
     bad = ((indices < 0) | (indices >= rows)).nonzero()
     if bad.numel():
         place = bad[0, 0].item()
+        if is_rare:
+            return RuntimeError(
+                "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be "
+                f"{indices[place].item()}"
+            )
         return RuntimeError(
             f"Index {place} of input takes value {indices[place].item()} which is not in the valid "
             f"range [0, {rows})"

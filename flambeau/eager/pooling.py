@@ -24,7 +24,7 @@ from flambeau.eager.copying import CHANNELS_LAST, FILLS
 from flambeau.eager.kernels import pool
 from flambeau.eager.launching import launches
 from flambeau.eager.planned import constant, idle, planned
-from flambeau.ops.pooling_windows import uniform
+from flambeau.ops.pooling_windows import check_not_empty, uniform
 from flambeau.runtime.cpu import packed
 
 GRAIN = 1 << 18  # elements that a chunk looks at
@@ -232,6 +232,8 @@ def max_pool_backward(grad, chosen, layout, window, formats):
     index = next(k for k, t in INDEX.items() if t is chosen.dtype)
     work, form, _ = _largest_work(layout, window, formats)
     fitted = work.out, work.dense(work.out.shape, chosen.dtype)
+    if formats:
+        _check_adaptive_gradient("max", grad, window)
     if not layout.numel or not work.computes:
         return *constant(0, (work.gradient,)), *fitted
     code = layout.dtype.code
@@ -302,8 +304,21 @@ def _check_mean(layout, window):
         raise errors.not_implemented(name, dtype)
 
 
+def _check_adaptive_gradient(kind, grad, window):
+    """PyTorch has no way back from planes of nothing that adaptive pooling gave."""
+    if window.kernel is None and not grad.numel:
+        dims = window.dims
+        check_not_empty(
+            f"adaptive_{kind}_pool{dims}d_backward(): Expected grad_output to have non-zero size "
+            "for non-batch dimensions, but grad_output has sizes ",
+            grad.shape,
+            1,
+        )
+
+
 @planned("avg_pool_backward", "grad: fitted, layout, window")
 def avg_pool_backward(grad, layout, window):
+    _check_adaptive_gradient("avg", grad, window)
     work = _Work(layout, window, MEAN_FORMATS)
     if not layout.numel or not work.computes:
         return *constant(0, (work.gradient,)), work.out

@@ -101,6 +101,14 @@ def _followed(name, function, args, kwargs):
     return type(parts)(_with_channels(q, quantizer, *pair) for pair in zip(parts, probes))
 
 
+def _with_other_axes(name, function, args, kwargs):
+    """Views with dimensions of one element more or less: the channels may lie elsewhere."""
+    quantizer = quantizer_of(args[0])
+    if type(quantizer) is PerTensor or args[0].shape[quantizer.axis] == 1:
+        return function(*args, **kwargs)
+    return _followed(name, function, args, kwargs)
+
+
 def _with_channels(q, quantizer, part, probe):
     """A part of q; probe holds the numbers of channels, and steps along their axis only."""
     if part._storage is not q._storage:
@@ -286,6 +294,19 @@ def _masked_fill(name, function, args, kwargs):
     return alike(q, function(integers_of(q), mask, level))
 
 
+def _masked_fill_in_place(name, function, args, kwargs):
+    _masked_fill(name, function, args, kwargs)
+    return args[0]
+
+
+def _index_put_in_place(name, function, args, kwargs):
+    q, places, value = args
+    if not _is_one(value):
+        value = _quantized_like(q, value.float())
+    function(integers_of(q), places, integers_of(value), **kwargs)
+    return q
+
+
 def _empty_like(name, function, args, kwargs):
     q = args[0]
     kwargs = {key: value for key, value in kwargs.items() if key != "dtype"}
@@ -367,6 +388,7 @@ FUNCTIONS = {
         _strided,
     ),
     **_named("__getitem__ select narrow unbind split chunk tensor_split __iter__", _followed),
+    **_named("squeeze unsqueeze", _with_other_axes),
     **_named("eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ allclose", _compared),
     **_named("relu", _relu),
     **_named("relu_", _relu_in_place),
@@ -390,6 +412,8 @@ FUNCTIONS = {
     "fill_": _fill,
     "__setitem__": _set_item,
     "masked_fill": _masked_fill,
+    "masked_fill_": _masked_fill_in_place,
+    "index_put_": _index_put_in_place,
     "empty_like": _empty_like,
     "ones_like": _ones_like,
     "to": _to,

@@ -1,8 +1,10 @@
 """`torch.jit.script`: functions, classes and modules become programs."""
 
 import inspect
+import itertools
 from typing import Any
 
+from flambeau._tensor.questions import typename
 from flambeau.jit import marks
 from flambeau.jit import types as T
 from flambeau.jit.functions import ScriptFunction
@@ -16,6 +18,7 @@ from flambeau.jit.modules import (
 )
 from flambeau.jit.units import unit
 from flambeau.nn import Module
+from flambeau.nn.parameter import is_lazy
 
 
 def script(
@@ -78,9 +81,22 @@ def script_module(module: Any) -> RecursiveScriptModule:
     """A module with its methods compiled: forward, those marked with export, and what they call."""
     if isinstance(module, ScriptModule):
         return module  # type: ignore[return-value]
+    for inner in module.modules():
+        _check_shapes_are_known(inner)
     kind = module_type(module)
     _compile(module, kind)
     return _made(module, kind, {})
+
+
+def _check_shapes_are_known(module):
+    """Lazy modules are compiled when they have seen an input."""
+    named = itertools.chain(module._parameters.items(), module._buffers.items())
+    waiting = [name for name, tensor in named if is_lazy(tensor)]
+    if waiting:
+        raise RuntimeError(
+            f"'{typename(module)}' has uninitialized parameters {', '.join(waiting)}. Did "
+            "you forget to run a forward pass?"
+        )
 
 
 def _compile(module, kind):

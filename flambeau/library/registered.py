@@ -32,6 +32,8 @@ _DEVICES = (
 )
 _BACKENDS = {name: name.upper() for name in _DEVICES.split(", ")}
 _BACKENDS |= {"meta": "Meta", "privateuseone": "PrivateUse1"}
+# what takes NumPy's scalars, and what of Python's they become
+_PYTHON_NUMBERS: dict[str, type] = {"float": float, "int": int, "SymInt": int}
 _KEYS = {
     *_BACKENDS.values(), *_FOR_ALL, "CompositeImplicitAutogradNestedTensor", "Autograd",
     *("Autograd" + key for key in _BACKENDS.values()), "AutogradOther", "BackendSelect", "Python",
@@ -202,6 +204,8 @@ class Entry:
             return value
         if isinstance(value, Tensor) and not argument.is_tensor and value.numel() == 1:
             return value.item() if kind in ("int", "SymInt", "float", "bool", "Scalar") else value
+        if type(value).__module__ == "numpy" and kind in _PYTHON_NUMBERS:
+            return _PYTHON_NUMBERS[kind](value)
         if isinstance(value, tuple) and argument.is_list:
             value = list(value)
         if fits(value, argument):

@@ -63,7 +63,7 @@ def reduce_tensor(tensor: Tensor) -> tuple:
         layout.strides,
         layout.dtype.name,
         tensor._requires_grad,
-        tensor.persistent if kind is Buffer else None,
+        tensor.persistent if isinstance(tensor, Buffer) else None,
     )
     if not layout.device.runtime.computes:
         return rebuild_tensor, (*described, None, 0)
@@ -86,7 +86,7 @@ def rebuild_tensor(
     out = admit(layout, memory, offset, Tensor if kind is None else kind)
     out._requires_grad = requires_grad
     if persistent is not None:
-        out.persistent = persistent
+        out.persistent, out._is_buffer = persistent, True  # type: ignore[attr-defined]
     return out
 
 
@@ -142,7 +142,7 @@ def rebuild_typed_storage(storage: UntypedStorage, dtype: str) -> TypedStorage:
 
 def register() -> None:
     """Have multiprocessing use all of these."""
-    for kind in (Tensor, Parameter, Buffer):
+    for kind in (Tensor, Parameter):
         ForkingPickler.register(kind, reduce_tensor)
     ForkingPickler.register(Storage, reduce_storage)
     ForkingPickler.register(shared_memory.Block, reduce_block)

@@ -69,7 +69,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
 
 class Buffer(Tensor, metaclass=_ParameterMeta):
-    """A tensor that belongs to a module but is not learned."""
+    """A tensor that belongs to a module but is not learned.
+
+    Only a mark says so: it stays of the class of what it is made from.
+    """
 
     __slots__ = ()
     _mark = "_is_buffer"
@@ -79,8 +82,8 @@ class Buffer(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
             data = empty_tensor(Size((0,)), default_dtype(), _device.default_device())
-        out = _alias(cls, data.detach(), data.requires_grad)
-        out.persistent = persistent
+        out = data.detach().requires_grad_(data.requires_grad)
+        out.persistent, out._is_buffer = persistent, True
         return out
 
 

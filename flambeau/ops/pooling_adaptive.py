@@ -308,7 +308,14 @@ def _unpooled_sizes(dims, input, kernel_size, stride, padding, output_size):
     return tuple(output_size), stride
 
 
+_OUTPUT = {2: "two elements (height, width)", 3: "three elements (depth, height, width)"}
+
+
 def _unpool(dims, input, indices, outs, stride):
+    if len(outs) != dims:
+        raise RuntimeError(
+            f"There should be exactly {_OUTPUT[dims]} in output_size, but got {len(outs)} elements."
+        )
     for k, o in enumerate(outs):
         if o < 0:
             raise ValueError(

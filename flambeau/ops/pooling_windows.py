@@ -199,8 +199,8 @@ def _check_fit(k, s, p, d):
         raise RuntimeError("stride should not be zero")
     if p < 0:
         raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
-    # without dilation: what is wrong with it is said later
-    if p > ((k - 1) * d + 1) // 2 and d > 0:
+    # what is wrong with a kernel or a dilation of nothing is said later
+    if p > ((k - 1) * d + 1) // 2 and d > 0 and k > 0:
         raise RuntimeError(
             f"pad should be at most half of effective kernel size, but got pad={p}, "
             f"kernel_size={k} and dilation={d}"

@@ -103,6 +103,8 @@ class LBFGS(Optimizer):
             return first_loss
         now = {name: state.get(name) for name in _KEPT}
         rate, change = group["lr"], group["tolerance_change"]
+        if isinstance(rate, Tensor):
+            rate = rate.reshape(())  # one number, in as many brackets as it may come
         iterations = 0
         while iterations < group["max_iter"]:
             iterations += 1

@@ -64,6 +64,15 @@ def check_fused(fused, foreach, differentiable):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
+def check_fused_param(param):
+    if param.device.type == "meta" or not param.is_floating_point():
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported "
+            "devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but "
+            f"{param.dtype} and {param.device.type}"
+        )
+
+
 def complete(optimizer, options):
     """Bring old saved groups up to date: options that came later, counts that were no tensors."""
     for group in optimizer.param_groups:
@@ -132,6 +141,8 @@ class RuleOptimizer(Optimizer):
         found: list = []
         for group in self.param_groups:
             for key, rows in self._bundles(group, found).items():
+                if group.get("fused"):
+                    check_fused_param(rows[0][0])
                 found.append(self._update(group, key[0], rows))
                 found += self._after(group, key[0], rows)
         return found

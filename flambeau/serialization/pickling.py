@@ -139,8 +139,6 @@ def _reduce_tensor(t):
             if t.__dict__:
                 return r.rebuild_parameter_with_state, (*parts, dict(t.__dict__))
             return r.rebuild_parameter, parts
-        if cls is parameters.Buffer:
-            return r.rebuild_from_type, (*_of_type(t, Tensor), {**t.__dict__, "_is_buffer": True})
     state = state_of(t)
     state = dict(state) if isinstance(state, dict) else state
     return r.rebuild_from_type, (*_of_type(t, cls), state)

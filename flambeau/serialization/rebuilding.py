@@ -202,11 +202,6 @@ def rebuild_from_type(function, cls, arguments, state):
     if not known or not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise wrong("a tensor of an unknown kind")
     out = function(*arguments)
-    if isinstance(state, dict) and state.get("_is_buffer") is True and cls is Tensor:
-        from flambeau.nn.parameter import Buffer
-
-        state = {name: value for name, value in state.items() if name != "_is_buffer"}
-        cls = Buffer
     if cls is not Tensor:
         requires_grad = out._requires_grad
         out = make_tensor(out._layout, out._storage, out._offset, cls)

@@ -409,3 +409,12 @@ def of_no_dimension(x: Tensor) -> Tensor:
 
 def test_an_empty_tuple_is_a_list_of_sizes():
     assert torch.jit.script(of_no_dimension)(torch.ones(1)).item() == 3
+
+
+def test_lazy_modules_see_an_input_first():
+    model = nn.Sequential(nn.LazyLinear(2))
+    text = "nn.modules.linear.LazyLinear' has uninitialized parameters weight, bias. Did you forget"
+    with pytest.raises(RuntimeError, match=text):
+        torch.jit.script(model)
+    model(ramp(3, 4))
+    assert torch.jit.script(model)(ramp(3, 4)).shape == (3, 2)

@@ -266,3 +266,19 @@ def test_steps_are_pytorchs(name, options, dtype):
             np.testing.assert_allclose(
                 found.double().numpy(), value.double().numpy(), tolerance, tolerance
             )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_rate_in_brackets(shape):
+    x, wanted = fl.ones(3, requires_grad=True), fl.ones(3, requires_grad=True)
+    for param, rate in ((x, fl.full(shape, 0.1)), (wanted, 0.1)):
+        optimizer = fl.optim.LBFGS([param], lr=rate)
+
+        def closure(param=param, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (param**2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    assert fl.allclose(x, wanted) and (x < 0.9).all()

@@ -347,11 +347,27 @@ def test_refuses_what_cannot_be_optimized():
             "`fused` and `foreach` cannot be `True` together.",
             lambda: fl.optim.Adam([p], fused=True, foreach=True),
         ),
+        *[
+            (
+                RuntimeError,
+                "`fused=True` requires all the params to be floating point Tensors of supported "
+                r"devices: \[.*\] but torch.float32 and meta",
+                lambda kind=kind: kind([without_memory()], lr=0.1, fused=True).step(),
+            )
+            for kind in (fl.optim.Adam, fl.optim.SGD, fl.optim.Adagrad)
+        ],
     ):  # fmt: skip
         with pytest.raises(error, match=text.replace("(", "\\(")):
             make()
     with pytest.warns(UserWarning, match="duplicate parameters"):
         fl.optim.SGD([p, p])
+
+
+def without_memory():
+    """A parameter that fused kernels cannot reach, and its gradient."""
+    param = fl.nn.Parameter(fl.ones(2, device="meta"))
+    param.grad = fl.ones_like(param)
+    return param
 
 
 def test_groups_names_and_zero_grad():

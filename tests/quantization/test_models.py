@@ -10,7 +10,10 @@ import pytest
 import flambeau as torch
 from flambeau import nn
 from flambeau.ao import quantization as q
+from flambeau.ao.nn import qat as nnqat
 from flambeau.ao.nn import quantized as nnq
+from flambeau.ao.nn.intrinsic import qat as nniqat
+from flambeau.ao.nn.qat import dynamic as nnqatd
 
 from . import cases
 
@@ -114,6 +117,113 @@ def test_files(trained):
     assert torch.equal(model(x), other(x))
 
 
+def kinds(model):
+    return {name: type(module).__name__ for name, module in model.named_modules()}
+
+
+def of_qconfig(model, qconfig):
+    model.qconfig = qconfig
+    return model
+
+
+class Observed(nn.Module):
+    """A module of a user's that is observed as a whole."""
+
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    @classmethod
+    def from_float(cls, module):
+        return of_qconfig(cls(module.conv), module.qconfig)
+
+
+def test_whose_results_are_observed():
+    def layers():
+        inner = nn.Sequential(nn.Tanh())
+        inner.conv = nn.Conv2d(1, 1, 1)
+        model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Sigmoid(), nn.ReLU(), inner)
+        return of_qconfig(model, q.default_qconfig)
+
+    def observed(model, **more):
+        found = kinds(q.prepare(model, **more))
+        end = ".activation_post_process"
+        return {name.removesuffix(end): kind for name, kind in found.items()
+                if name.endswith(end) and not name.endswith(end * 2)}  # fmt: skip
+
+    seen, fixed = "MinMaxObserver", "FixedQParamsFakeQuantize"
+    assert observed(layers().eval()) == {"0": seen, "3.conv": seen}
+    found = observed(layers().train())
+    assert found == {"0": seen, "1": fixed, "3.0": fixed, "3.conv": seen}
+    whole = [nn.Sigmoid, nn.ReLU, nn.Sequential]
+    found = observed(layers().train(), observer_non_leaf_module_list=whole)
+    assert found == {"0": seen, "1": seen, "2": seen, "3": seen}
+    custom = {"float_to_observed_custom_module_class": {nn.Sequential: Observed}}
+    found = observed(layers().eval(), prepare_custom_config_dict=custom)
+    assert found == {"0": seen, "3": seen}
+
+
+def test_the_qconfig_of_everybody():
+    model = q.fuse_modules(nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.LSTM(3, 3)).eval(),
+                           [["0", "1"]])  # fmt: skip
+    found = kinds(q.quantize_dynamic(model, {"": q.default_dynamic_qconfig}))
+    assert found["0"] == "LinearReLU" and "0.0" not in found
+    assert "2._all_weight_values" in found
+
+
+@pytest.mark.filterwarnings("ignore:must run observer")
+@pytest.mark.parametrize("sees", [False, True])
+def test_weights_are_observed_once_more_when_they_are_converted(sees):
+    model = nn.Sequential(q.QuantStub(), nn.Linear(3, 1), q.DeQuantStub()).train()
+    model[1].weight.data[:] = torch.tensor([-1.0, 0.0, 1.0])
+    model.qconfig = q.get_default_qat_qconfig("fbgemm")
+    model = q.prepare_qat(model)
+    if sees:
+        model(torch.ones(2, 3))
+        model[1].weight.data *= 1.5
+    scale = q.convert(model)[1].weight().q_per_channel_scales().item()
+    # the range moves by a hundredth of the way to what is seen
+    assert scale == pytest.approx((1 + sees * 0.5 * 0.01) / 127.5, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: nnqat.Linear.from_float(nn.Conv2d(1, 1, 1)), "qat.Linear.from_float only works "
+         "for Linear, got Conv2d"),
+        (lambda: nniqat.ConvBn2d.from_float(nn.Conv2d(1, 1, 1)), "qat.ConvBn2d.from_float only "
+         "works for ConvBn2d"),
+        (lambda: nnqat.Linear.from_float(nn.Linear(1, 1)), "Input float module must have qconfig "
+         "defined"),
+        (lambda: nnqat.Linear.from_float(of_qconfig(nn.Linear(1, 1), None)), "Input float module "
+         "must have a valid qconfig"),
+        (lambda: nnq.Linear.from_float(nn.Linear(1, 1)), "Input float module must have qconfig "
+         "defined"),
+        (lambda: nnqat.EmbeddingBag(4, 2, qconfig=q.default_qat_qconfig), "Embedding Bag weights "
+         "requires a qscheme of torch.per_channel_affine_float_qparams Got "
+         "torch.per_tensor_symmetric"),
+    ],
+)  # fmt: skip
+def test_layers_that_cannot_be_made(make, text):
+    with pytest.raises(AssertionError, match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: nnqatd.Linear(3, 4, qconfig=q.default_qat_qconfig), "Dynamic QAT requires a "
+         "memoryless observer.This means a MovingAverage observer"),
+        (lambda: nnq.ConvTranspose2d(3, 0, 1), "out_channels must be greater than 0, got 0"),
+        (lambda: nnq.Conv2d(3, 4, 1, padding_mode="circular"), "'padding_mode' circular is not "
+         "supported by quantized convolution"),
+    ],
+)  # fmt: skip
+def test_values_that_layers_refuse(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
 def test_file_of_a_large_layer():
     sizes = []
     for model in (nn.Sequential(nn.Linear(512, 512)),):
@@ -167,6 +277,8 @@ def test_tables(config):
         (lambda: q.default_weight_observer(), 1.9550781 / 127.5, 0),
         (lambda: q.MinMaxObserver(reduce_range=True), 3.9101562 / 127, 64),
         (lambda: q.MovingAverageMinMaxObserver(), 3.9101562 / 255, 128),
+        (lambda: q.MinMaxObserver(dtype=torch.uint16, qscheme=torch.per_tensor_symmetric),
+         3.9101562 / 65535, 32768),
     ],
 )  # fmt: skip
 def test_observers(make, scale, zero_point):
@@ -271,3 +383,56 @@ def test_comparison(trained):
     outputs = ns.compare_model_outputs(floats, found, x)
     pair = outputs["linear.stats"]
     assert (pair["float"][0] - pair["quantized"][0].dequantize()).abs().max() < 1
+
+
+class Attention(nn.Module):
+    """Parts of a tensor, a layer that is called twice, one that gives a tuple, a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out, self.rnn = nn.Linear(4, 12), nn.Linear(4, 4), nn.LSTM(4, 4)
+        self.sure, self.heads, self.note = Sure(), 2, "kept"
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        x = torch.softmax(q @ k.transpose(-2, -1), -1) @ v.reshape(v.size(0), -1, 4)
+        x = torch.sigmoid(self.out(x)) + 3 * torch.tanh(self.out(x))
+        return self.sure(self.out(self.rnn(x)[0]))
+
+
+class Sure(nn.Module):
+    def forward(self, x):
+        if x.isnan().any():
+            raise ValueError
+        return x
+
+
+@pytest.mark.parametrize("way", ["name", "class"])
+def test_graphs_with_values_that_are_no_tensors(way):
+    torch.manual_seed(0)
+    model, x = Attention().eval(), torch.randn(2, 3, 4)
+    mapping = q.get_default_qconfig_mapping("fbgemm")
+    custom = {f"non_traceable_module_{way}": ["sure" if way == "name" else Sure]}
+    custom["preserved_attributes"] = ["heads", "note"]
+    found = q.quantize_fx.prepare_fx(model, mapping, (x,), custom)
+    found(x)
+    assert found.heads == 2 and found.note == "kept"
+    found = q.quantize_fx.convert_fx(found, {"preserved_attributes": ["note"]})
+    assert found.note == "kept" and not hasattr(found, "heads")
+    names = {type(m).__name__ for m in found.modules()}
+    assert {"Linear", "LSTM", "Sure"} <= names and "Quantized" in repr(found.out)
+    assert (found(x) - model(x)).abs().max() < 0.05
+
+
+class Sums(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def test_each_input_has_its_own_levels():
+    x, y = torch.tensor([[-1.0, 1.0]]), torch.tensor([[0.0, 100.0]])
+    mapping = q.get_default_qconfig_mapping("fbgemm")
+    found = q.quantize_fx.prepare_fx(Sums(), mapping, (x, y))
+    found(x, y)
+    found = q.quantize_fx.convert_fx(found)
+    assert (found(x, y) - (x + y)).abs().max() < 0.5

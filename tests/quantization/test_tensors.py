@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -117,3 +118,32 @@ def test_other_processors(size):
     done = subprocess.run([sys.executable, script, str(size)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+def test_channels_move_with_dimensions():
+    numbers = torch.arange(8.0).reshape(2, 4)
+    q = torch.quantize_per_channel(
+        numbers, torch.tensor([0.5, 1.0]), torch.tensor([0, 1]), 0, torch.qint8
+    )
+    for dim, axis in ((0, 1), (-3, 1), (1, 0), (-1, 0)):
+        more = q.unsqueeze(dim)
+        assert more.q_per_channel_axis() == axis
+        assert torch.equal(more.dequantize(), numbers.unsqueeze(dim))
+        less = more.squeeze(dim)
+        assert less.q_per_channel_axis() == 0 and torch.equal(less.dequantize(), numbers)
+
+
+def test_numbers_are_put_in_place():
+    q = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 2, torch.quint8)
+    assert q.masked_fill_(torch.tensor([True, False, False, True]), 1.5) is q
+    assert q.int_repr().tolist() == [5, 4, 6, 5]
+    q.index_put_((torch.tensor([1]),), torch.tensor(3.0))
+    assert q.int_repr().tolist() == [5, 8, 6, 5]
+
+
+def test_scales_may_be_numpys():
+    from flambeau.ao.quantization import quantize_pt2e  # noqa: F401 (with it come the ops)
+
+    op = torch.ops.quantized_decomposed.quantize_per_tensor
+    found = op(torch.tensor([1.0, -1.0]), np.float32(0.5), np.int64(1), -128, 127, torch.int8)
+    assert found.tolist() == [3, -1]

@@ -30,6 +30,7 @@ _KEEPING_METHODS = frozenset(
     "relu relu_ view reshape flatten transpose permute squeeze unsqueeze mean contiguous clamp "
     "chunk split unbind repeat clone detach t".split()
 )
+_IN_PIECES = frozenset({torch.chunk, torch.split, torch.unbind, "chunk", "split", "unbind"})
 _KEEPING_MODULES = (
     nn.ReLU, nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool1d,
     nn.Flatten, nn.Dropout, nn.Dropout2d, nn.Identity, nn.Hardtanh, nn.Upsample, nn.PixelShuffle,
@@ -51,6 +52,11 @@ _AS_MODULES = {
 
 def module_of(model: fx.GraphModule, node: Any) -> Any:
     return getattr_from_fqn(model, node.target) if node.op == "call_module" else None
+
+
+def in_pieces(node: Any) -> bool:
+    """Is a node's value a tuple of parts of its input?"""
+    return node.op in ("call_function", "call_method") and node.target in _IN_PIECES
 
 
 def exchangeable(model: fx.GraphModule, node: Any) -> bool:

@@ -9,6 +9,7 @@ import flambeau.ao.nn.intrinsic.qat as nniqat
 import flambeau.ao.nn.intrinsic.quantized as nniq
 import flambeau.ao.nn.intrinsic.quantized.dynamic as nniqd
 import flambeau.ao.nn.qat as nnqat
+import flambeau.ao.nn.qat.dynamic as nnqatd
 import flambeau.ao.nn.quantized as nnq
 import flambeau.ao.nn.quantized.dynamic as nnqd
 from flambeau import nn
@@ -45,7 +46,9 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict = {
     _Plain: nnq.Linear,
     nnq.FloatFunctional: nnq.QFunctional,
     **_same_names(
-        nni, nniq, "BNReLU2d BNReLU3d ConvReLU#d LinearReLU LinearLeakyReLU LinearTanh"
+        nni, nniq,
+        "BNReLU2d BNReLU3d ConvAdd2d ConvAddReLU2d ConvReLU#d LinearReLU LinearLeakyReLU "
+        "LinearTanh",
     ),
     **_other_names(nniqat, nnq, "ConvBn#d:Conv#d LinearBn1d:Linear"),
     **_other_names(nniqat, nniq, "ConvBnReLU#d:ConvReLU#d"),
@@ -60,7 +63,7 @@ DEFAULT_QAT_MODULE_MAPPINGS: dict = {
 DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict = {
     **_same_names(nn, nnqd, "Linear LSTM GRU LSTMCell GRUCell RNNCell"),
     **_same_names(nn, nnq, "Embedding EmbeddingBag"),
-    nnqat.Linear: nnqd.Linear,
+    nnqatd.Linear: nnqd.Linear,
     _Plain: nnqd.Linear,
     nni.LinearReLU: nniqd.LinearReLU,
 }

@@ -54,7 +54,7 @@ def propagate_qconfig_(
 
 def _propagate(module, given, inherited, prefix, custom):
     mine = given.get(type(module), inherited)
-    mine = given.get(prefix, mine) if prefix else mine
+    mine = given.get(prefix, mine)  # that of "" is everybody's
     mine = getattr(module, "qconfig", mine)
     _assert_valid_qconfig(mine, module)
     module.qconfig = mine
@@ -73,8 +73,10 @@ def _observer_forward_hook(self: Any, input: Any, output: Any) -> Any:
     return self.activation_post_process(output)
 
 
-def _observe(module: nn.Module, qconfig: Any) -> None:
-    module.add_module("activation_post_process", qconfig.activation())
+def _observe(module: nn.Module, observer: Any = None) -> None:
+    """An observer behind a module: its QConfig's, if no other is given."""
+    made = observer if observer is not None else module.qconfig.activation()  # type: ignore[operator, union-attr]
+    module.add_module("activation_post_process", made)
     module.register_forward_hook(_observer_forward_hook, prepend=True)
 
 
@@ -82,27 +84,39 @@ def _wants(module: nn.Module) -> bool:
     return getattr(module, "qconfig", None) is not None
 
 
-def _add_observers(module, kinds, unobserved, custom):
+def _add_observers(module, kinds, whole, custom):
+    """whole: modules that are observed although there are others in them."""
     swapped = custom.get("float_to_observed_custom_module_class", {})
     for name, child in list(module.named_children()):
-        if type(child) in unobserved or isinstance(child, nn.Dropout):
+        if type(child) is DeQuantStub or isinstance(child, nn.Dropout):
             continue
         if isinstance(child, (nnq.FloatFunctional, nnq.QFunctional)):
             if _wants(child):
                 child.activation_post_process = child.qconfig.activation()
-        elif isinstance(child, _FusedModule):
+        elif isinstance(child, _FusedModule) or type(child) in whole:
             if _wants(child):
-                _observe(child, child.qconfig)
+                _observe(child)
         elif _wants(child) and type(child) in swapped:
-            setattr(module, name, swapped[type(child)].from_float(child))
+            observed = swapped[type(child)].from_float(child)
+            setattr(module, name, observed)
+            if not isinstance(observed, _observing_themselves()):
+                _observe(observed)
+        elif child.training and type(child) in mappings.DEFAULT_MODULE_TO_ACT_POST_PROCESS:
+            if _wants(child):  # whose results lie in a range that is known
+                _observe(child, mappings.DEFAULT_MODULE_TO_ACT_POST_PROCESS[type(child)]())
         elif not hasattr(module, "weight_fake_quant"):  # what is in such a layer is its own affair
-            _add_observers(child, kinds, unobserved, custom)
+            _add_observers(child, kinds, whole, custom)
     is_leaf = not [m for m in module.children() if not _is_activation_post_process(m)]
     counts = type(module) in kinds and not isinstance(module, nn.Sequential)
     alone = is_leaf or hasattr(module, "weight_fake_quant")
     fresh = not hasattr(module, "activation_post_process")
     if _wants(module) and alone and counts and fresh:
-        _observe(module, module.qconfig)
+        _observe(module)
+
+
+def _observing_themselves() -> tuple:
+    """Observed modules with observers inside."""
+    return tuple(get_default_custom_config_dict()["observed_to_quantized_custom_module_class"])
 
 
 def prepare(
@@ -127,7 +141,7 @@ def prepare(
             "directly on submodules",
             stacklevel=2,
         )
-    _add_observers(model, kinds, {DeQuantStub}, custom)
+    _add_observers(model, kinds, set(observer_non_leaf_module_list or ()), custom)
     return model
 
 

@@ -7,6 +7,7 @@ relu) are left as they are, between quantized ones.
 """
 
 import copy
+import itertools
 import operator
 import re
 from typing import Any
@@ -19,6 +20,7 @@ from flambeau.ao.quantization.backend_rules import (
     SUMS,
     Rules,
     exchangeable,
+    in_pieces,
     module_of,
     rules_of,
 )
@@ -31,6 +33,35 @@ from flambeau.ao.quantization.utils import activation_is_statically_quantized, g
 def _set(model: nn.Module, name: str, module: nn.Module) -> None:
     *parents, last = name.split(".")
     setattr(getattr_from_fqn(model, ".".join(parents)) if parents else model, last, module)
+
+
+# -- recording -------------------------------------------------------------------------------------
+
+
+class _Recorder(fx.Tracer):
+    """Modules that a config names are called as they are."""
+
+    def __init__(self, custom: dict) -> None:
+        super().__init__()
+        self.names = set(custom.get("non_traceable_module_name", ()))
+        self.kinds = tuple(custom.get("non_traceable_module_class", ()))
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        whole = module_qualified_name in self.names or isinstance(m, self.kinds)
+        return whole or super().is_leaf_module(m, module_qualified_name)
+
+
+def _recorded(model: nn.Module, custom: dict) -> fx.GraphModule:
+    model = copy.deepcopy(model)
+    found = fx.GraphModule(model, _Recorder(custom).trace(model), type(model).__name__)
+    return _with_attributes(found, model, custom)
+
+
+def _with_attributes(made: Any, source: Any, custom: dict) -> Any:
+    """Attributes that a config wants to see on what is made."""
+    for name in custom.get("preserved_attributes", ()):
+        setattr(made, name, getattr(source, name))
+    return made
 
 
 # -- fusing ----------------------------------------------------------------------------------------
@@ -73,8 +104,7 @@ def fuse_fx(
     model: nn.Module, fuse_custom_config: Any = None, backend_config: Any = None
 ) -> fx.GraphModule:
     """A recorded model whose modules are fused."""
-    model = fx.symbolic_trace(copy.deepcopy(model))
-    return _fuse(model, False, rules_of(backend_config))
+    return _fuse(_recorded(model, fuse_custom_config or {}), False, rules_of(backend_config))
 
 
 # -- which QConfig a node has ----------------------------------------------------------------------
@@ -102,10 +132,9 @@ def _qconfig(mapping: QConfigMapping, model: fx.GraphModule, node: Any) -> Any:
 # -- preparing -------------------------------------------------------------------------------------
 
 
-def _prepare(model, mapping, is_qat, rules):
+def _prepare(model, mapping, is_qat, rules, custom):
     mapping = QConfigMapping.from_dict(mapping) if isinstance(mapping, dict) else mapping
-    graph_module = fx.symbolic_trace(copy.deepcopy(model))
-    graph_module = _fuse(graph_module, is_qat, rules)
+    graph_module = _fuse(_recorded(model, custom or {}), is_qat, rules)
     static, dynamic = [], []
     for node in graph_module.graph.nodes:
         if not rules.quantizes(graph_module, node):
@@ -156,7 +185,9 @@ def _observe(model, static, rules):
         qconfig = chosen.get(node) or sources.get(node)
         if qconfig is not None:
             add(node, qconfig.activation())
-        elif rules.keeps(model, node) and node.target is not operator.getitem:
+        elif in_pieces(node) or node.target is operator.getitem:
+            continue
+        elif rules.keeps(model, node):
             observers = {seen_by.get(source) for source in _inputs(node)}
             if len(observers) == 1 and None not in observers:  # levels stay: one observer for both
                 add(node, observers.pop())
@@ -178,11 +209,23 @@ def _sources(model, node, rules):
     found, left = [], list(_inputs(node))
     while left:
         one = left.pop()
-        if rules.keeps(model, one) and not rules.quantizes(model, one):
+        if (
+            rules.keeps(model, one)
+            and not rules.quantizes(model, one)
+            and not (_is_part(model, one, rules))
+        ):
             left += _inputs(one)
         else:
             found.append(one)
     return found
+
+
+def _is_part(model, node, rules):
+    """Is it taken from a value that need be no tensor?"""
+    if node.target is not operator.getitem:
+        return False
+    (whole, *_) = _inputs(node)
+    return not (rules.keeps(model, whole) or rules.quantizes(model, whole))
 
 
 def prepare_fx(
@@ -194,7 +237,8 @@ def prepare_fx(
     backend_config: Any = None,
 ) -> fx.GraphModule:
     """A recorded model that observes what passes."""
-    return _prepare(model, qconfig_mapping, False, rules_of(backend_config))
+    rules = rules_of(backend_config)
+    return _prepare(model, qconfig_mapping, False, rules, prepare_custom_config)
 
 
 def prepare_qat_fx(
@@ -205,7 +249,8 @@ def prepare_qat_fx(
     backend_config: Any = None,
 ) -> fx.GraphModule:
     """A recorded model that trains as if it were quantized."""
-    return _prepare(model, qconfig_mapping, True, rules_of(backend_config))
+    rules = rules_of(backend_config)
+    return _prepare(model, qconfig_mapping, True, rules, prepare_custom_config)
 
 
 # -- converting ------------------------------------------------------------------------------------
@@ -219,6 +264,7 @@ class _Conversion:
         self.chosen = set(model.meta.get("quantized", ()))
         self.dynamic = set(model.meta.get("dynamic", ()))
         self.quantized: set = set()
+        self.exchanged: set = set()  # modules that more than one node may call
         self.floats: dict = {}  # quantized node -> its dequantized value
 
     def run(self) -> None:
@@ -237,7 +283,8 @@ class _Conversion:
                 self._with_floats(node)
 
     def _is_exchanged(self, node):
-        if node.name not in self.chosen or not exchangeable(self.model, node):
+        known = node.target in self.exchanged or exchangeable(self.model, node)
+        if node.name not in self.chosen or not known:
             return False
         return all(a in self.quantized for a in _inputs(node))
 
@@ -256,7 +303,7 @@ class _Conversion:
         user = next(iter(node.users), node)
         with self.graph.inserting_before(node):
             facts = [
-                self._constant(f"{user.name}_input_{word}_0", value)
+                self._constant(f"{user.name}_input_{word}", value)
                 for word, value in (("scale", scale), ("zero_point", zero_point))
             ]
             made = self.graph.call_function(
@@ -266,11 +313,13 @@ class _Conversion:
         self.graph.erase_node(node)
         self.quantized.add(made)
 
-    def _constant(self, name, value):
-        name = name.replace(".", "_")
-        if not hasattr(self.model, name):
-            kind = torch.float32 if value.is_floating_point() else torch.int64
-            self.model.register_buffer(name, value.detach().reshape(()).to(kind))
+    def _constant(self, stem, value):
+        """A number as a buffer of its own: an op may have several inputs that are converted."""
+        stem = stem.replace(".", "_")
+        name = next(n for n in (f"{stem}_{k}" for k in itertools.count())
+                    if not hasattr(self.model, n))  # fmt: skip
+        kind = torch.float32 if value.is_floating_point() else torch.int64
+        self.model.register_buffer(name, value.detach().reshape(()).to(kind))
         return self.graph.get_attr(name)
 
     def _exchange(self, node):
@@ -280,6 +329,9 @@ class _Conversion:
         observer = None if watcher is None else module_of(self.model, watcher)
         self.quantized.add(node)
         if node.op == "call_module":
+            if node.target in self.exchanged:
+                return
+            self.exchanged.add(node.target)
             module = module_of(self.model, node)
             if observer is not None:
                 module.activation_post_process = observer
@@ -288,7 +340,7 @@ class _Conversion:
         scale, zero_point = observer.calculate_qparams()
         with self.graph.inserting_before(node):
             facts = [
-                self._constant(f"{node.name}_{word}_0", value)
+                self._constant(f"{node.name}_{word}", value)
                 for word, value in (("scale", scale), ("zero_point", zero_point))
             ]
             name = SUMS[node.target]
@@ -335,4 +387,4 @@ def convert_fx(
             del module.qconfig
     model.graph.lint()
     model.recompile()
-    return model
+    return _with_attributes(model, graph_module, convert_custom_config or {})

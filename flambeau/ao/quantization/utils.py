@@ -97,6 +97,8 @@ def determine_qparams(
         scale = torch.maximum(torch.maximum(-below, above) / (steps / 2), eps)
         if dtype in (torch.uint8, torch.quint8):
             shift += (quant_min + quant_max) // 2 if has_customized_qrange else 128
+        elif dtype is torch.uint16:
+            shift += 1 << 15
     elif qscheme is _ROWS:
         scale = (max_val - min_val) / steps
         scale = torch.where(scale > eps, scale, 1.0)
@@ -184,6 +186,13 @@ def get_quant_type(qconfig: Any) -> QuantType:
     if dynamic:
         return QuantType.DYNAMIC
     return QuantType.STATIC if of_activation in _PLAIN else QuantType.WEIGHT_ONLY
+
+
+def activation_is_memoryless(qconfig: Any) -> bool:
+    """Does the observer of results forget what it saw before?"""
+    process = qconfig.activation()
+    process = getattr(process, "activation_post_process", process)  # of a fake quantization
+    return getattr(process, "averaging_constant", None) == 1
 
 
 def quantized_weight(weight: Tensor, observer: Any) -> Tensor:

@@ -153,6 +153,12 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
     _dimensions = 3
 
+    def _settle(self, _random_samples):
+        size = self.kernel_size
+        if min(size if isinstance(size, (tuple, list)) else (size,)) <= 0:
+            raise ValueError(f"kernel_size must be greater than 0, but got {size}")
+        super()._settle(_random_samples)
+
 
 # -- means ----------------------------------------------------------------------------------------
 

@@ -163,13 +163,13 @@ def _turned(counts):
 
 
 def _check_lengths(input, lengths, batch_first):
+    if input.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
     if lengths.ndim != 1:
         raise RuntimeError(
             "'lengths' argument should be a 1D CPU int64 tensor, but got "
             f"{lengths.ndim}D {lengths.device} Long tensor"
         )
-    if input.numel() == 0:
-        raise RuntimeError("Cannot pack empty tensors.")
     batch = input.shape[0 if batch_first else 1]
     values = lengths.tolist()
     if len(values) != batch:
@@ -209,6 +209,11 @@ def pack_padded_sequence(
         lengths: of each sequence, on the CPU.
         enforce_sorted: refuse lengths that grow; else sequences are sorted here.
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(
+            "_pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not "
+            f"{type(input).__name__}"
+        )
     if isinstance(lengths, Tensor):
         lengths = lengths.to(dtype=d.int64)
     else:
@@ -238,6 +243,8 @@ def pad_packed_sequence(
     """A packed sequence as a padded tensor (T, B, *), or (B, T, *), and the lengths."""
     data, batch_sizes, _, back = sequence
     sizes = batch_sizes.tolist()
+    if not sizes:
+        raise RuntimeError("batch_sizes can not be empty")
     steps = len(sizes)
     if total_length is not None:
         if total_length < steps:

@@ -4,6 +4,7 @@ import importlib
 
 from flambeau.ao.nn.intrinsic.modules.fused import *  # noqa: F403
 from flambeau.ao.nn.intrinsic.modules.fused import __all__ as _names
+from flambeau.ao.nn.intrinsic.modules.fused import _FusedModule as _FusedModule
 
 __all__ = [*_names]
 

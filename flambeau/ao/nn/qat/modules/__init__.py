@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import flambeau as torch
 from flambeau import Tensor, nn
+from flambeau.ao.nn.intrinsic.modules import fused
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
 
@@ -14,6 +16,7 @@ class Rounded:
     """
 
     _facts: tuple[str, ...] = ()
+    _names_what_it_got = True
     qconfig: Any
     weight: Any
     weight_fake_quant: Any
@@ -29,6 +32,7 @@ class Rounded:
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """From a float layer with a QConfig, alone or before an activation."""
+        cls._check_source(mod)
         layer = mod[0] if isinstance(mod, nn.Sequential) else mod
         facts = {name: getattr(layer, name) for name in cls._facts}
         if "bias" in facts:
@@ -37,6 +41,18 @@ class Rounded:
         for name in layer._parameters:
             setattr(found, name, layer._parameters[name])
         return found
+
+    @classmethod
+    def _check_source(cls, mod: Any) -> None:
+        """A QAT layer is made from the float class of the same name."""
+        name = cls.__name__
+        if not isinstance(mod, getattr(fused, name, None) or getattr(nn, name)):
+            got = f", got {type(mod).__name__}" if cls._names_what_it_got else ""
+            raise AssertionError(f"qat.{name}.from_float only works for {name}{got}")
+        if not hasattr(mod, "qconfig"):
+            raise AssertionError("Input float module must have qconfig defined")
+        if not mod.qconfig:
+            raise AssertionError("Input float module must have a valid qconfig")
 
     def to_float(self) -> Any:
         """The float layer again."""
@@ -103,7 +119,23 @@ class Conv3d(RoundedConv, nn.Conv3d):
     """A convolution of volumes whose weight is rounded."""
 
 
-class Embedding(Rounded, nn.Embedding):
+class RoundedTable(Rounded):
+    """What the tables share: each row has a scale and a zero point, both floats."""
+
+    _names_what_it_got = False
+    _stands_for = "Embedding"
+
+    def _round(self, qconfig: Any) -> None:
+        super()._round(qconfig)
+        scheme = self.weight_fake_quant.qscheme
+        if scheme is not torch.per_channel_affine_float_qparams:
+            raise AssertionError(
+                f"{self._stands_for} weights requires a qscheme of "
+                f"torch.per_channel_affine_float_qparams Got {scheme}"
+            )
+
+
+class Embedding(RoundedTable, nn.Embedding):
     """A table whose rows are rounded."""
 
     _facts = ("num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type",
@@ -124,8 +156,10 @@ class Embedding(Rounded, nn.Embedding):
         return nn.functional.embedding(input, self._rounded(), *rest)
 
 
-class EmbeddingBag(Rounded, nn.EmbeddingBag):
+class EmbeddingBag(RoundedTable, nn.EmbeddingBag):
     """The same for bags."""
+
+    _stands_for = "Embedding Bag"
 
     _facts = ("num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq",
               "mode", "sparse", "include_last_offset", "padding_idx")  # fmt: skip

@@ -49,6 +49,12 @@ class _ConvNd(WeightedQuantizedModule):
 
     def _set_up(self, in_channels, out_channels, kernel_size, stride, padding, dilation,
                 output_padding, groups, bias, padding_mode):  # fmt: skip
+        if out_channels <= 0:
+            raise ValueError(f"out_channels must be greater than 0, got {out_channels}")
+        if not self._transposed and padding_mode == "circular":
+            raise ValueError(
+                f"'padding_mode' {padding_mode} is not supported by quantized convolution"
+            )
         if in_channels % groups or out_channels % groups:
             raise ValueError("in_channels must be divisible by groups")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups

@@ -96,10 +96,10 @@ def observed_weight(mod: nn.Module, weight: Tensor | None = None) -> Tensor:
     weight = mod.weight if weight is None else weight
     observer = getattr(mod, "weight_fake_quant", None)
     if observer is None:
-        observer = mod.qconfig.weight()
-        observer(weight)
-    elif not observer.training or not hasattr(observer, "activation_post_process"):
-        observer(weight.detach())
+        if getattr(mod, "qconfig", None) is None:
+            raise AssertionError("Input float module must have qconfig defined.")
+        observer = mod.qconfig.weight()  # type: ignore[operator, union-attr]
+    observer(weight.detach())
     return quantized_weight(weight, observer)
 
 

@@ -16,6 +16,7 @@ _NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 class _WithNorm(qat.Rounded):
     """What layers with a batch norm share."""
 
+    _names_what_it_got = False
     bn: Any
     training: bool
 
@@ -50,6 +51,7 @@ class _WithNorm(qat.Rounded):
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """From a fused float module with a QConfig."""
+        cls._check_source(mod)
         layer, norm = mod[0], mod[1]
         facts = {name: getattr(layer, name) for name in cls._facts}
         facts |= {"bias": layer.bias is not None, "eps": norm.eps, "momentum": norm.momentum}
