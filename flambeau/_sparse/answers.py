@@ -150,12 +150,16 @@ def _deepcopy(t, memo):
 
 
 def _reduced(t, protocol):
-    return _unpickled, (tuple(parts_of(t)), tuple(t.shape), t._layout.kind, t.requires_grad)
+    facts = tuple(t.shape), t._layout.kind, t.requires_grad
+    # plain tensors name no class: pickle looks for it under PyTorch's name
+    cls = None if type(t) is Tensor else type(t)
+    return _unpickled, (tuple(parts_of(t)), *facts, cls)
 
 
-def _unpickled(parts, shape, kind, requires_grad):
-    made = Coo(*parts) if kind is sparse_coo else Compressed(*parts)
-    return bare(made, shape, kind).requires_grad_(requires_grad)
+def _unpickled(parts, shape, kind, requires_grad, cls):
+    made = bare(Coo(*parts) if kind is sparse_coo else Compressed(*parts), shape, kind)
+    made = made if cls is None else made.as_subclass(cls)
+    return made.requires_grad_(requires_grad)
 
 
 def _like(name):

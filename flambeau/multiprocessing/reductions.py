@@ -6,6 +6,7 @@ within a message stays shared, and a model of hundreds of small tensors sends a 
 """
 
 import os
+import pickle
 import warnings
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
@@ -51,6 +52,8 @@ def reduce_tensor(tensor: Tensor) -> tuple:
     """Function and arguments that rebuild a tensor elsewhere, over the same memory."""
     check_may_travel(tensor)
     layout = tensor._layout
+    if layout.strides is None:  # a sparse tensor travels as its parts
+        return tensor.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     if layout.device.runtime.computes:
         # here and not with its storage, because here it can be seen that nobody else looks at it
         shared_storage.share(tensor._storage)

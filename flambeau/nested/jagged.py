@@ -521,7 +521,8 @@ class NestedTensor(Nested):
     def answer_stack(self, func: Any, args: tuple, kwargs: dict) -> Any:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % (self.dim() + 1)
         if dim <= self._ragged_idx:
-            raise RuntimeError("stack(): only supported behind the ragged dimension")
+            place = "ragged dim" if dim else "dim=0"
+            raise RuntimeError(f"stack(): not supported for NestedTensor on {place}")
         return self.over(flambeau.stack([self._operand(t) for t in args[0]], dim - 1))
 
     def answer_grad(self, func: Any, args: tuple, kwargs: dict) -> Any:

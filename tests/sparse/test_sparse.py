@@ -360,3 +360,15 @@ def test_gradcheck_of_sparse_inputs_counts_places(function, masked):
     check = flambeau.sparse.as_sparse_gradcheck(flambeau.autograd.gradcheck)
     s = flambeau.tensor([[0.0, 2.0], [3.0, 0.0]], dtype=flambeau.float64).to_sparse_csr()
     assert check(getattr(flambeau.Tensor, function), s.requires_grad_(), masked=masked)
+
+
+def test_sparse_tensors_go_through_queues_and_pickles():
+    s = flambeau.sparse_coo_tensor([[0, 0], [2, 2]], [1.0, 2.0], (2, 3))
+    queue = flambeau.multiprocessing.get_context("fork").SimpleQueue()
+    for sent in (s, s.to_sparse_csr()):
+        queue.put(sent)
+        found = queue.get()
+        assert found.layout is sent.layout and flambeau.equal(found.to_dense(), sent.to_dense())
+    found = pickle.loads(pickle.dumps(flambeau.nn.Parameter(s)))
+    assert type(found) is flambeau.nn.Parameter and found.requires_grad
+    assert flambeau.equal(found.detach().to_dense(), s.to_dense())
