@@ -89,7 +89,7 @@ def _runs(input, sorting, numbers=True):
     inverse = empty_tensor(input.shape, d.int64, device) if is_asked else None
     if not n:
         return empty_tensor((0,), dtype, device), inverse, _integers(0, device)
-    values, places = contiguous(truths(input)), None
+    values, places = contiguous(input), None
     if sorting:
         source, values = values, empty_tensor((n,), dtype, device)
         places = _sort(values, source, n, is_asked)

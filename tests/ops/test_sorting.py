@@ -267,18 +267,16 @@ def test_quantiles_are_written_into_tensors_of_their_dtype_only(name):
 
 RANKED = {
     "rows": lambda x: x.sort(dim=1, stable=True),
-    "columns": lambda x: x.sort(dim=0, stable=True, descending=True),
-    "long": lambda x: x.repeat(20, 10).flatten().sort(stable=True),
-    "mode": lambda x: x.mode(0),
-    "unique": lambda x: x.unique(return_inverse=True, return_counts=True),
-    "unique lines": lambda x: x[:, :3].unique(dim=0, return_counts=True),
-    "unique runs": lambda x: x.unique_consecutive(return_inverse=True, return_counts=True),
+    "long": lambda x: x.flatten().sort(stable=True),
+    "mode": lambda x: x.mode(1),
+    "unique": lambda x: x.flatten().unique(dim=0, return_counts=True),
+    "unique runs": lambda x: x.flatten().unique_consecutive(dim=0, return_inverse=True),
 }
 
 
 @pytest.mark.parametrize("name", RANKED)
 def test_bytes_seen_as_booleans_are_true_whatever_they_are(name):
     F.manual_seed(0)
-    seen = F.randint(0, 5, (40, 33), dtype=F.uint8).view(F.bool)
-    for got, expected in zip(RANKED[name](seen), RANKED[name](F.from_numpy(seen.numpy() != 0))):
-        assert F.equal(got, expected)
+    numbers = F.randint(0, 5, (400, 33), dtype=F.uint8)
+    for got, expected in zip(RANKED[name](numbers.view(F.bool)), RANKED[name](numbers != 0)):
+        assert F.equal(got.int(), expected.int())
