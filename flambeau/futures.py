@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("torch.futures")  # as programs that set levels know it
 
 
 class Future(Generic[T]):

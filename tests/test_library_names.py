@@ -1,5 +1,6 @@
 """Names that libraries written for PyTorch ask for: true answers, or a refusal that says so."""
 
+import copy
 import io
 import pickle
 import re
@@ -805,3 +806,20 @@ def test_no_mode_makes_fake_tensors():
 def test_methods_of_scripted_modules_have_a_class():
     scripted = flambeau.jit.script(flambeau.nn.ReLU())
     assert isinstance(scripted.forward, flambeau._C.ScriptMethod)
+
+
+def test_weak_dictionaries_are_joined_copied_and_compared_by_identity():
+    from flambeau.utils.weak import WeakIdKeyDictionary
+
+    a, b, value = flambeau.ones(2), flambeau.ones(2), [1]
+    d = WeakIdKeyDictionary({a: value})
+    joined, turned = d | {b: 2}, {b: 3, a: 4} | d
+    assert joined[a] is value and joined[b] == 2 and type(turned) is WeakIdKeyDictionary
+    assert turned[a] is value and turned[b] == 3
+    assert joined == {a: value, b: 2} and joined != {b: value, a: 2} and joined != d
+    deep, flat = copy.deepcopy(d), copy.copy(d)
+    assert flat[a] is value and deep[a] == value and deep[a] is not value
+    d |= [(b, 5)]
+    assert d[b] == 5 and b not in flat
+    del b
+    assert list(joined.values()) == [value]

@@ -492,6 +492,7 @@ def test_who_does_not_end_when_asked_is_killed_after_the_grace_period(caplog):
     assert context.processes[2].exitcode in (0, -signal.SIGTERM)
     pid = context.pids()[0]
     told = [record.getMessage() for record in caplog.records]
+    assert {record.name for record in caplog.records} == {"torch.multiprocessing.spawn"}
     assert [line for line in told if f" {pid} " in line] == [
         f"Terminating process {pid} via signal SIGTERM",
         f"Unable to shutdown process {pid} via SIGTERM , forcefully exiting via SIGKILL",

@@ -31,7 +31,7 @@ WAYS_TO_END = {
     "kill": "Unable to shutdown process %s via SIGTERM , forcefully exiting via SIGKILL",
 }
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("torch.multiprocessing.spawn")  # as programs that set levels know it
 
 __all__ = [
     "ProcessContext",

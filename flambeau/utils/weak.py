@@ -4,7 +4,8 @@ Tensors compare by value, so the dictionaries of `weakref` cannot hold them as k
 """
 
 import weakref
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from copy import deepcopy
 from typing import Any
 
 from flambeau import Tensor
@@ -94,7 +95,36 @@ class WeakIdKeyDictionary(MutableMapping):
 
     def copy(self) -> "WeakIdKeyDictionary":
         """Another one with the same items."""
-        return type(self)(dict(self.items()), self.ref_type)
+        return self._with(self.items())
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> "WeakIdKeyDictionary":
+        return self._with((key, deepcopy(value, memo)) for key, value in self.items())
+
+    def _with(self, *items: Any) -> "WeakIdKeyDictionary":
+        out = type(self)(None, self.ref_type)
+        for part in items:
+            out.update(part)
+        return out
+
+    def __or__(self, other: Any) -> "WeakIdKeyDictionary":
+        return self._with(self, other) if isinstance(other, Mapping) else NotImplemented
+
+    def __ror__(self, other: Any) -> "WeakIdKeyDictionary":
+        return self._with(other, self) if isinstance(other, Mapping) else NotImplemented
+
+    def __ior__(self, other: Any) -> "WeakIdKeyDictionary":
+        self.update(other)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        mine, its = ({id(key): value for key, value in d.items()} for d in (self, other))
+        return mine == its
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 WeakTensorKeyDictionary = WeakIdKeyDictionary
