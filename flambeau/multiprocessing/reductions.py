@@ -89,7 +89,7 @@ def rebuild_tensor(
     out = admit(layout, memory, offset, Tensor if kind is None else kind)
     out._requires_grad = requires_grad
     if persistent is not None:
-        out.persistent, out._is_buffer = persistent, True  # type: ignore[attr-defined]
+        out.persistent, out._is_buffer = persistent, True
     return out
 
 

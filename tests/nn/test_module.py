@@ -136,3 +136,16 @@ def test_a_load_that_is_not_strict_takes_what_fits():
     assert found.unexpected_keys == ["other"]
     assert found.missing_keys == ["0.weight", "1.weight", "1.bias"]
     assert model[0].bias.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_buffers_may_be_like_tensors():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+    first, second, module = Like(), Like(), flambeau.nn.Module()
+    module.register_buffer("x", first)
+    assert module.get_buffer("x") is first
+    module.x = second
+    assert module._buffers == {"x": second}

@@ -6,6 +6,8 @@ import flambeau as torch
 from flambeau import nn
 from flambeau.ao import quantization as q
 from flambeau.ao.nn import intrinsic, quantizable
+from flambeau.ao.nn import quantized as nnq
+from flambeau.ao.nn.intrinsic import quantized as quantized_intrinsic
 from flambeau.ao.nn.quantized import dynamic
 
 from . import cases
@@ -199,3 +201,21 @@ def test_joins_of_other_levels():
     a = torch.quantize_per_tensor(torch.tensor([0.1, 0.5]), 0.01, 0, torch.quint8)
     b = torch.quantize_per_tensor(torch.tensor([0.3, 2.0]), 0.05, 10, torch.quint8)
     assert torch.stack([a, b]).int_repr().tolist() == [[10, 50], [30, 200]]
+
+
+@pytest.mark.parametrize(
+    ("layer", "op"),
+    [
+        (lambda: nnq.Linear(3, 4), "linear"),
+        (lambda: quantized_intrinsic.LinearReLU(3, 4), "linear_relu"),
+        (lambda: nnq.Conv1d(3, 4, 1), "conv1d"),
+        (lambda: nnq.Conv2d(3, 4, 1), "conv2d.new"),
+        (lambda: quantized_intrinsic.ConvReLU2d(3, 4, 1), "conv2d_relu.new"),
+        (lambda: nnq.ConvTranspose2d(3, 4, 1), "conv_transpose2d"),
+    ],
+)
+def test_floats_are_refused_by_name(layer, op):
+    made = layer()
+    x = torch.ones(1, 3, *getattr(made, "kernel_size", ()))
+    with pytest.raises(NotImplementedError, match=f"Could not run 'quantized::{op}' with arg"):
+        made(x)

@@ -75,7 +75,7 @@ def _observer_forward_hook(self: Any, input: Any, output: Any) -> Any:
 
 def _observe(module: nn.Module, observer: Any = None) -> None:
     """An observer behind a module: its QConfig's, if no other is given."""
-    made = observer if observer is not None else module.qconfig.activation()  # type: ignore[operator, union-attr]
+    made = observer if observer is not None else module.qconfig.activation()
     module.add_module("activation_post_process", made)
     module.register_forward_hook(_observer_forward_hook, prepend=True)
 

@@ -18,6 +18,7 @@ from flambeau.ao.quantized_ops.linear import (
     _PLAIN,
     ScriptObject,
     centred,
+    check_quantized,
     column_scales,
     is_centred,
     unsigned,
@@ -184,6 +185,11 @@ def conv2d_groups(packed_weights):
     return packed_weights.groups
 
 
+def _check_quantized(x, packed, relu):
+    words = f"conv{'_transpose' * packed.transpose}{packed.dims}d{'_relu' * relu}"
+    check_quantized(x, words if packed.transpose or packed.dims == 1 else words + ".new")
+
+
 def _check(x, packed):
     if x.dim() != packed.dims + 2:
         raise RuntimeError(
@@ -317,6 +323,7 @@ def convolved(x, packed, scale, zero_point, relu):
     """A quantized convolution, quantized again."""
     known = packed.results.get(x._layout)
     if known is None:
+        _check_quantized(x, packed, relu)
         _check(x, packed)
     scale, zero_point = float(scale), int(zero_point)
     integers, quantizer = unsigned(x)

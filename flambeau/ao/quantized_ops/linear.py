@@ -109,13 +109,16 @@ def linear_unpack(W_prepack: LinearPackedParams) -> tuple:
     return W_prepack.unpack()
 
 
-def unsigned(x: Tensor) -> tuple[Tensor, PerTensor]:
-    """The integers of activations as unsigned bytes, and their quantizer."""
+def check_quantized(x: Tensor, op: str) -> None:
     if not is_quantized(x):
         raise NotImplementedError(
-            "Could not run 'quantized::linear' with arguments from the 'CPU' backend. "
+            f"Could not run 'quantized::{op}' with arguments from the 'CPU' backend. "
             "The input must be quantized: use torch.quantize_per_tensor or a QuantStub."
         )
+
+
+def unsigned(x: Tensor) -> tuple[Tensor, PerTensor]:
+    """The integers of activations as unsigned bytes, and their quantizer."""
     quantizer, integers = quantizer_of(x), integers_of(x)
     if type(quantizer) is not PerTensor:
         raise RuntimeError("activations must be quantized per tensor")
@@ -137,6 +140,7 @@ def readable(integers: Tensor, run: int) -> Tensor:
 
 
 def _linear(x, packed, scale, zero_point, relu):
+    check_quantized(x, "linear_relu" if relu else "linear")
     integers, quantizer = unsigned(x)
     weight = packed.weight
     rows, run = weight.shape

@@ -78,6 +78,10 @@ class _Held:
 _PLAIN = frozenset((bool, int, float, str, tuple, type(None)))  # of attributes
 
 
+def _is_like_a_tensor(value):
+    return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
+
+
 class Registry:
     """Registration and attributes."""
 
@@ -136,7 +140,7 @@ class Registry:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is not learned; persistent ones are part of the state_dict."""
         self._check_name("buffer", name, "_buffers")
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not _is_like_a_tensor(tensor):
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or "
                 "None required)"
@@ -300,7 +304,7 @@ class Registry:
     def _set_buffer(self, name, value, buffers):
         if buffers is None:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
-        if value is not None and not isinstance(value, Tensor):
+        if value is not None and not _is_like_a_tensor(value):
             raise TypeError(
                 f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
                 "torch.Tensor or None expected)"

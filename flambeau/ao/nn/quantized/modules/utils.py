@@ -98,7 +98,7 @@ def observed_weight(mod: nn.Module, weight: Tensor | None = None) -> Tensor:
     if observer is None:
         if getattr(mod, "qconfig", None) is None:
             raise AssertionError("Input float module must have qconfig defined.")
-        observer = mod.qconfig.weight()  # type: ignore[operator, union-attr]
+        observer = mod.qconfig.weight()
     observer(weight.detach())
     return quantized_weight(weight, observer)
 
