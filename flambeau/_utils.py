@@ -1,16 +1,28 @@
 """`torch._utils`: small functions that libraries and files of PyTorch name."""
 
 import importlib
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import flambeau
 from flambeau import Tensor
 from flambeau._typed_storage import TypedStorage, UntypedStorage
+from flambeau.utils.data.worker_errors import Failure
 
 __all__: list[str] = []
 
 Typed: Any = TypedStorage  # made by a `__new__` of its own
 Device: Any = flambeau.device  # whose fields are slots, which mypy does not see
+
+
+class ExceptionWrapper(Failure):
+    """An exception with its traceback as text, to be raised in another thread or process."""
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        found: Any = exc_info or sys.exc_info()
+        super().__init__(found[1], where)
+        self.exc_type, self.exc_msg = found[0], self.text
 
 
 def _flatten_dense_tensors(tensors: Any) -> Tensor:
@@ -22,6 +34,26 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
     """Views of such a row with the shapes of tensors."""
     parts = flat.split([t.numel() for t in tensors])
     return tuple(part.view(t.shape) for part, t in zip(parts, tensors))
+
+
+def _take_tensors(tensors: Any, size_limit: int) -> Iterator[list[Tensor]]:
+    """Tensors in lists of one type, none of more bytes than the limit if it can be helped."""
+    kept: dict[str, list[Tensor]] = {}
+    sizes: dict[str, int] = {}
+    for tensor in tensors:
+        kind, size = tensor.type(), _bytes_of(tensor)
+        if kept.get(kind) and sizes[kind] + size > size_limit:
+            yield kept[kind]
+            kept[kind], sizes[kind] = [], 0
+        kept.setdefault(kind, []).append(tensor)
+        sizes[kind] = sizes.get(kind, 0) + size
+    yield from filter(None, kept.values())
+
+
+def _bytes_of(tensor: Tensor) -> int:
+    if tensor.is_sparse:
+        return tensor._indices().nbytes + tensor._values().nbytes
+    return tensor.nbytes
 
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:

@@ -823,3 +823,33 @@ def test_weak_dictionaries_are_joined_copied_and_compared_by_identity():
     assert d[b] == 5 and b not in flat
     del b
     assert list(joined.values()) == [value]
+
+
+def test_tensors_are_taken_in_lists_of_one_type():
+    from flambeau._utils import _take_tensors
+
+    given = [flambeau.zeros(n) for n in (1, 2, 3)] + [flambeau.zeros(1).double()]
+    given += [flambeau.zeros(5), flambeau.sparse_coo_tensor([[0]], [1.0], (9,))]
+    found = [[len(t) for t in part] for part in _take_tensors(given, 12)]
+    assert found == [[1, 2], [3], [5], [1], [9]]
+
+
+def test_exceptions_travel_with_their_text():
+    from flambeau._utils import ExceptionWrapper
+
+    try:
+        raise ValueError("no")
+    except ValueError:
+        wrapper = ExceptionWrapper(where="in a thread")
+    assert wrapper.exc_type is ValueError and wrapper.exc_msg.endswith("ValueError: no\n")
+    with pytest.raises(ValueError, match=r"(?s)Caught ValueError in a thread\.\nOriginal.*no"):
+        wrapper.reraise()
+
+
+def test_names_of_trainers():
+    from flambeau.distributed.fsdp import api, fully_sharded_data_parallel
+    from flambeau.nn.modules.conv import _ConvTransposeMixin, _ConvTransposeNd
+
+    assert issubclass(_ConvTransposeMixin, _ConvTransposeNd)
+    for name in "FullOptimStateDictConfig", "FullStateDictConfig", "ShardedStateDictConfig":
+        assert getattr(fully_sharded_data_parallel, name) is getattr(api, name)

@@ -30,7 +30,7 @@ class _Sizing(Recorder):
         return self._inside(function, args, kwargs)  # what ran, not the program it may be
 
     def track(self, tensor: Tensor, value: Value) -> None:
-        value.type_ = T.SizedTensor.of(tensor)
+        value.type_ = T.SizedTensor(tensor)
         super().track(tensor, value)
 
 
@@ -66,7 +66,7 @@ def _hand_in(graph: Graph, held: dict[int, Tensor]) -> None:
     """Make the module's tensors inputs; those that are not in its state are constants."""
     given = {}
     for key, tensor in held.items():
-        given[key] = graph.param.add_output(T.SizedTensor.of(tensor))
+        given[key] = graph.param.add_output(T.SizedTensor(tensor))
     found: dict[Value, Value] = {}
     for node in graph.findAllNodes("prim::Held"):
         tensor = node.attributes.pop("_tensor")
@@ -74,7 +74,7 @@ def _hand_in(graph: Graph, held: dict[int, Tensor]) -> None:
             found[node.out] = given[id(tensor)]
         else:
             node.op, node.attributes["value"] = "prim::Constant", tensor
-            node.out.type_ = T.SizedTensor.of(tensor)
+            node.out.type_ = T.SizedTensor(tensor)
     graph.nodes_[:] = [node for node in graph.nodes_ if node.op != "prim::Held"]
     for node in graph.all_nodes():
         node.ins[:] = [found.get(value, value) for value in node.ins]

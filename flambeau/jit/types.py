@@ -230,12 +230,18 @@ class Only(Type):
 
 
 def _only(name: str, kind: str, code: str | None = None) -> type[Only]:
-    made = type(name, (Only,), {"__doc__": f"The type `{kind}`.", "__module__": "torch"})
+    made: Any = type(name, (Only,), {"__doc__": f"The type `{kind}`.", "__module__": "torch"})
     made.only = made(kind, code)
     return made
 
 
-TensorType = _only("TensorType", "Tensor")
+class TensorType(Only):
+    """The type `Tensor`."""
+
+    __module__ = "torch"
+
+
+TensorType.only = TensorType("Tensor")
 IntType = _only("IntType", "int")
 FloatType = _only("FloatType", "float")
 BoolType = _only("BoolType", "bool")
@@ -254,10 +260,6 @@ class SizedTensor(TensorType):
     def __init__(self, tensor: Any) -> None:
         super().__init__("Tensor")
         self._layout, self._requires_grad = tensor._layout, tensor.requires_grad
-
-    @classmethod
-    def of(cls, tensor: Any) -> "SizedTensor":
-        return cls(tensor)
 
     @property
     def detail(self) -> str:

@@ -16,6 +16,14 @@ from flambeau.distributed.fsdp.api import (
     StateDictSettings,
     StateDictType,
 )
+from flambeau.distributed.fsdp.api import FullOptimStateDictConfig as FullOptimStateDictConfig
+from flambeau.distributed.fsdp.api import FullStateDictConfig as FullStateDictConfig
+from flambeau.distributed.fsdp.api import LocalOptimStateDictConfig as LocalOptimStateDictConfig
+from flambeau.distributed.fsdp.api import LocalStateDictConfig as LocalStateDictConfig
+from flambeau.distributed.fsdp.api import OptimStateDictConfig as OptimStateDictConfig
+from flambeau.distributed.fsdp.api import ShardedOptimStateDictConfig as ShardedOptimStateDictConfig
+from flambeau.distributed.fsdp.api import ShardedStateDictConfig as ShardedStateDictConfig
+from flambeau.distributed.fsdp.api import StateDictConfig as StateDictConfig
 from flambeau.distributed.fsdp.building import HYBRID
 from flambeau.distributed.fsdp.flat_parameters import FlatUnit
 from flambeau.distributed.fsdp.optim_methods import OptimizerStates

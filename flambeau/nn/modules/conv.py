@@ -271,6 +271,10 @@ class _ConvTransposeNd(_ConvNd):
         return [size - low for size, low in zip(output_size, least)]
 
 
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """An older name, which libraries import."""
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution over (N, C, L)."""
 
