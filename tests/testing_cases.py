@@ -156,6 +156,12 @@ ALLCLOSE = [
 
 # tensors that a seed decides
 MADE = [
+    *(
+        f'make_tensor(6, dtype=torch.{d}, device="cpu", {more}).float()'
+        for d in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+        for more in ("", "low=0, high=1000", "noncontiguous=True", "low=1, high=1")
+    ),
+    'make_tensor(2, dtype=torch.float8_e5m2, device="cpu", requires_grad=True).requires_grad',
     'make_tensor(dtype=torch.float32, device="cpu")',
     'make_tensor((), dtype=torch.float32, device="cpu")',
     'make_tensor([2, 3], dtype=torch.float32, device="cpu")',

@@ -75,6 +75,10 @@ def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Tensor | None = N
         raise RuntimeError("_chunk_cat expects positive num_chunks")
     if any(t.dtype != tensors[0].dtype for t in tensors):
         raise RuntimeError("_chunk_cat expects same dtype for all input tensors")
+    if dim < 0 and any(t.ndim != tensors[0].ndim for t in tensors):
+        raise RuntimeError(
+            "_chunk_cat expects non-negative dim when input tensors have different ndims"
+        )
     dim = wrap_dim(dim, tensors[0].ndim)
     if any(t.ndim <= dim for t in tensors):
         raise RuntimeError("_chunk_cat expects dim < ndim for all input tensors")

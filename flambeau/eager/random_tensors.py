@@ -246,7 +246,8 @@ def _normal_around(mean, std, generator, out):
     """Standard normal numbers, scaled and shifted; mean or std may be a number."""
     if not isinstance(std, Tensor):
         mean = views.detached(mean)
-        told = "normal", (mean.shape,), None, out, mean.dtype, mean.device, False
+        dtype = getattr(out, "dtype", mean.dtype)
+        told = "normal", (mean.shape,), None, out, dtype, mean.device, False
         return _sized(*told, generator, normal_, 0.0, float(std)).add_(mean)
     std = views.detached(std)
     if std.dtype.is_complex:
@@ -257,7 +258,7 @@ def _normal_around(mean, std, generator, out):
     if isinstance(mean, Tensor):
         like = mean = views.detached(mean)
         shape = broadcast_shape(mean.shape, std.shape)
-    told = "normal", (shape,), None, out, like.dtype, like.device, False
+    told = "normal", (shape,), None, out, getattr(out, "dtype", like.dtype), like.device, False
     target = _sized(*told, generator, normal_, 0.0, 1.0)
     mean = mean if isinstance(mean, Tensor) else target.new_full((), mean)
     return target.mul_(std).add_(mean)

@@ -464,6 +464,7 @@ def _check_condition(op, operands):
     dtype=lambda operands: promoted(operands[1:]),
     dtypes=_check_condition,
     variants="function out",
+    exact_out="Expected out type to be {wanted.scalar_name} but got {got.scalar_name}",
     alone=lambda condition: condition.nonzero(as_tuple=True),
     grad=dict(
         input=lambda g, condition: m.where(condition != 0, g, 0),
@@ -475,15 +476,18 @@ def where(condition, input, other):
     return m.where(condition != 0, input, other)
 
 
+_HEAVISIDE_MIXED = "heaviside is not yet implemented for tensors with different dtypes."
+
+
 def _check_heaviside(op, operands):
     if any(dtype_of(o).is_complex for o in operands):
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if operands[0].dtype is not operands[1].dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+        raise RuntimeError(_HEAVISIDE_MIXED)
     refuses("heaviside_cpu", "wide")(op, operands)
 
 
-@pointwise(dtype=promoted, dtypes=_check_heaviside, numbers=False)
+@pointwise(dtype=promoted, dtypes=_check_heaviside, numbers=False, exact_out=_HEAVISIDE_MIXED)
 def heaviside(input, values):
     """0 below zero, 1 above, values at zero."""
     above = m.cast(input > 0, input.type)

@@ -181,7 +181,12 @@ def _bounds(input, low, high):
     return low, high
 
 
-@composite(variants="function method out", bind=True)
+@composite(
+    variants="function method out",
+    bind=True,
+    exact_out="torch.histogram: input tensor and hist tensor should have the same dtype, but got "
+    "input {wanted.cpp_name} and hist {got.cpp_name}",
+)
 def histc(input, bins: int = 100, min: Scalar = 0, max: Scalar = 0):
     """How many elements fall into each of equal bins between min and max; others do not count."""
     input = input.detach()

@@ -86,11 +86,15 @@ def bmm(input, mat2):
     """Products of two batches of matrices."""
 
 
+_DOT_OUT = "result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}"
+
+
 @template(
     "mv",
     linear="input, vec",
     variants=_PLAIN,
-    exact_out=True,
+    exact_out="addmv input tensors must have the same dtype, but got {got.scalar_name}, "
+    "{wanted.scalar_name}, and {wanted.scalar_name}",
     grad=dict(
         input=lambda g, vec: g.outer(m.conj(vec)), vec=lambda g, input: _adjoint(input).mv(g)
     ),
@@ -103,7 +107,7 @@ def mv(input, vec):
     "dot",
     linear="input, tensor",
     variants=_PLAIN,
-    exact_out="result dtype {got.scalar_name} does not match input dtype {wanted.scalar_name}",
+    exact_out=_DOT_OUT,
     grad=dict(
         input=lambda g, tensor: g * m.conj(tensor), tensor=lambda g, input: g * m.conj(input)
     ),
@@ -114,6 +118,7 @@ def dot(input, tensor):
 
 @composite(
     variants=_PLAIN,
+    exact_out=_DOT_OUT,
     grad=dict(input=lambda g, other: m.conj(g) * other, other=lambda g, input: g * input),
 )
 def vdot(input, other):

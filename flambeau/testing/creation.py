@@ -42,7 +42,11 @@ def make_tensor(
     gaps = noncontiguous and math.prod(sizes) > 1
     drawn = (*sizes[:-1], 2 * sizes[-1]) if gaps else tuple(sizes)
     low, high = interval(dtype, low, high)
-    if floating:
+    narrow = floating and dtype.itemsize == 1
+    if narrow:  # nothing is drawn in 8 bits, and PyTorch gives no gradients to it here
+        result = flambeau.empty(drawn, device=device, dtype=flambeau.float32)
+        result = result.uniform_(low, high).to(dtype)
+    elif floating:
         result = flambeau.empty(drawn, dtype=dtype, device=device)
         fill_uniformly(flambeau.view_as_real(result) if dtype.is_complex else result, low, high)
     else:
@@ -53,7 +57,7 @@ def make_tensor(
         result = result.clone(memory_format=memory_format)
     if exclude_zero:
         result[result == 0] = flambeau.finfo(dtype).tiny if floating else 1
-    return result.requires_grad_() if requires_grad else result
+    return result.requires_grad_() if requires_grad and not narrow else result
 
 
 def is_one_sequence(shape) -> bool:
@@ -81,7 +85,7 @@ def interval(dtype, low, high):
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     floating = dtype.is_floating_point or dtype.is_complex
-    if low == high and floating:
+    if low == high and floating and dtype.itemsize > 1:
         warnings.warn(
             "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is "
             "deprecated since 2.1 and will be removed in 2.3. Use `torch.full(...)` instead.",

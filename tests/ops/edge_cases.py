@@ -156,6 +156,12 @@ KINDS_OF_OUT = [
     "torch.frexp(T([1.]), out=(torch.zeros(1).double(), torch.zeros(1).int()))",
     "torch.frexp(T([1.]), out=(torch.zeros(1), torch.zeros(1)))",
     "torch.nonzero_static(T([8]), size=1, out=torch.zeros(1, 1))",
+    *(f"torch.{call}, out=torch.zeros({size}, dtype=torch.{d}))" for d in ("float32", "float64")
+      for call, size in (
+        ("where(T([True]), T([1.]), T([2])", 1), ("vdot(T([1.]), T([1.])", "()"),
+        ("mv(torch.ones(2, 2), torch.ones(2)", 2), ("histc(torch.ones(2), 2", 2),
+        ("heaviside(T([1.]), T([1.])", 1), ("normal(T([1., 2.]), 0.", 2),
+        ("normal(T([1., 2.]), torch.zeros(2)", 2), ("normal(3., torch.zeros(2)", 2))),
     "torch.nonzero_static((t := T([8, 0])), size=1, out=t)",
 ]  # fmt: skip
 
