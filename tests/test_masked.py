@@ -284,3 +284,9 @@ def test_data_and_mask_that_do_not_go_together_are_refused(error, words, data, m
 def test_masked_tensor_of_what_wants_gradients_warns():
     with pytest.warns(UserWarning, match="not recommended to create a MaskedTensor"):
         masked.masked_tensor(torch.ones(2, requires_grad=True), torch.tensor([True, False]))
+
+
+def test_masked_tensors_of_truth_values_have_no_gradients():
+    truth = torch.tensor([True, False])
+    with pytest.raises(RuntimeError, match="Only Tensors of floating point and complex dtype"):
+        torch.masked.masked_tensor(truth, truth, requires_grad=True)

@@ -576,3 +576,17 @@ def test_jagged_tensors_travel_from_pytorch_and_back(tmp_path):
     torch.save(ours, tmp_path / "ours.pt")
     back = real.load(tmp_path / "ours.pt", weights_only=False)
     assert [t.tolist() for t in back.unbind()] == [t.tolist() for t in theirs.unbind()]
+
+
+def test_jagged_tensors_are_compared_and_laid_out_anew():
+    t, other = (nested.nested_tensor(pieces(), layout=torch.jagged) for _ in range(2))
+    assert t.is_same_size(t + 1) and not t.is_same_size(other)  # other offsets
+    assert torch.ops.aten.is_same_size(t, t.relu())
+    turned = t.transpose(1, 2)
+    assert not turned.is_contiguous() and not turned.clone().is_contiguous()
+    for packed in (turned.contiguous(), turned.clone(memory_format=torch.contiguous_format)):
+        assert packed.is_contiguous() and packed._ragged_idx == 2
+        same(packed, [p.t() for p in pieces()])
+    assert other.share_memory_() is other and other.is_shared()
+    with pytest.raises(RuntimeError, match=r"stack\(\): not supported for NestedTensor on dim=0"):
+        torch.stack([t, t])

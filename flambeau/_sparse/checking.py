@@ -39,18 +39,13 @@ def _once(t):
     return coalesce(t.detach()).requires_grad_(t.requires_grad)
 
 
-def _rebuilt(t, elements, masked):
-    """The sparse tensor of elements: where t has some, or everywhere if all of them count."""
-    pattern = pattern_of(t) if masked else _everywhere(t)
+def _rebuilt(t, base, elements, masked):
+    """The sparse tensor of elements: where t has some, or everywhere if they were changed."""
     with no_grad():
+        moved = not masked and not public("equal")(elements, base)
+        pattern = _everywhere(t) if moved else pattern_of(t)
         found = over(pattern, picked(elements.detach(), pattern))
-
-    def back(g, _):
-        if masked and not is_sparse(g):  # it is of places, too, where t has no elements
-            g = over(pattern, picked(g, pattern))
-        return to_dense(g)
-
-    return recorded("SparseBackward0", found, (elements,), back)
+    return recorded("SparseBackward0", found, (elements,), lambda g, _: to_dense(g))
 
 
 def on_dense(function, inputs, masked):
@@ -60,8 +55,8 @@ def on_dense(function, inputs, masked):
 
     @functools.wraps(function)
     def dense(*given):
-        rows = zip(inputs, given)
-        out = function(*[_rebuilt(t, x, masked) if is_sparse(t) else x for t, x in rows])
+        rows = zip(inputs, bases, given)
+        out = function(*[_rebuilt(t, b, x, masked) if is_sparse(t) else x for t, b, x in rows])
         if is_sparse(out):
             raise ValueError(
                 "Sparse output is not supported at gradcheck yet. Please call to_dense() on what "
@@ -74,3 +69,22 @@ def on_dense(function, inputs, masked):
         for t, b in zip(inputs, bases)
     ]
     return dense, tuple(plain)
+
+
+def on_elements(function, inputs, masked):
+    """(function of values, values) in place of sparse tensors: of their elements, or everywhere."""
+    inputs = [_once(t) for t in inputs]
+    patterns = [
+        is_sparse(t) and (pattern_of(t) if masked else _everywhere(t.detach())) for t in inputs
+    ]
+
+    @functools.wraps(function)
+    def of_values(*given):
+        out = function(*[over(p, x) if p else x for p, x in zip(patterns, given)])
+        return to_dense(out) if is_sparse(out) else out
+
+    values = [
+        picked(to_dense(t.detach()), p).clone().requires_grad_(t.requires_grad) if p else t
+        for p, t in zip(patterns, inputs)
+    ]
+    return of_values, tuple(values)

@@ -161,8 +161,19 @@ def to_compressed(t, kind, blocksize=None, dense_dim=0):
         return t
     with no_grad():
         found = _compressed(t, kind, blocksize, dense_dim)
+        if is_sparse(t) and not is_coo(t):
+            found = _numbered(found, parts_of(t).plain.dtype)
     word = kind.name.removeprefix("sparse_").capitalize()
     return recorded(f"ToSparse{word}Backward0", found, (t,), converted_back)
+
+
+def _numbered(t, dtype):
+    """The same matrix with places of a dtype."""
+    parts = parts_of(t)
+    if parts.plain.dtype is dtype:
+        return t
+    places = parts.compressed.to(dtype), parts.plain.to(dtype)
+    return compressed(t._layout.kind, *places, parts.values, t.shape)
 
 
 def blocks_of(t):

@@ -324,13 +324,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
 
 
-def _typed(plain: type) -> type:
+def _typed(plain: Any) -> type:
     """`torch.cuda.FloatTensor` and its kin: constructors, and classes for isinstance."""
     name, space = plain.__name__, plain.__module__.replace("torch", "torch.cuda", 1)
 
     class Kind(type):
         def __instancecheck__(cls, found: Any) -> bool:
-            return isinstance(found, plain) and found.is_cuda
+            return found.is_cuda if isinstance(found, plain) else False
 
     def make(cls: type, *args: Any, **kwargs: Any) -> Any:
         if not is_available():

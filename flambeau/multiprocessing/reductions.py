@@ -48,7 +48,7 @@ def check_may_travel(tensor: Tensor) -> None:
 # -- tensors ---------------------------------------------------------------------------------------
 
 
-def reduce_tensor(tensor: Tensor) -> tuple:
+def reduce_tensor(tensor: Tensor) -> Any:
     """Function and arguments that rebuild a tensor elsewhere, over the same memory."""
     check_may_travel(tensor)
     layout = tensor._layout

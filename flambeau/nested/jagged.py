@@ -154,6 +154,19 @@ class NestedTensor(Nested):
     def _view_func(self, base: Tensor) -> "NestedTensor":
         return self.over(base.reshape(self._values.shape))
 
+    def share_memory_(self) -> "NestedTensor":
+        for part in (self._values, self._offsets, self._lengths):
+            if part is not None:
+                part.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        return self._values.is_shared()
+
+    def is_same_size(self, other: Any) -> bool:
+        """Is the jagged dimension the same, too, not only as long in each piece?"""
+        return tuple(self.shape) == tuple(other.shape)
+
     def apply_(self, function: Any) -> "NestedTensor":
         self._values.apply_(function)
         return self
@@ -207,7 +220,7 @@ class NestedTensor(Nested):
         return self.over(self._values[(*place, key)])
 
     def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
-        return self._lengths is None and self._ragged_idx == 1 and self._values.is_contiguous()
+        return self._lengths is None and self._values.is_contiguous()
 
     def unbind(self, dim: int = 0) -> tuple:
         """The pieces, as views."""
@@ -334,7 +347,7 @@ class NestedTensor(Nested):
         source = args[1]
         if not isinstance(source, NestedTensor):
             raise ValueError("copy_(): expected src to be a jagged layout NestedTensor")
-        if not self.is_same_size(source):
+        if not Nested.is_same_size(self, source):  # piece by piece
             raise RuntimeError(
                 "copy_(): expected compatible input and src shapes, but got: "
                 f"{self.shape} and {source.shape}"

@@ -143,15 +143,15 @@ class check_sparse_tensor_invariants:
 
 
 def as_sparse_gradcheck(gradcheck: Any) -> Any:
-    """A gradcheck that takes sparse results, too: they are checked as dense ones."""
+    """A gradcheck of functions with sparse tensors, as functions of values with dense results."""
     import functools
+
+    from flambeau._sparse.checking import on_elements
 
     @functools.wraps(gradcheck)
     def checked(function: Any, inputs: Any, **kwargs: Any) -> Any:
-        def dense(*args: Any) -> Any:
-            out = function(*args)
-            return out.to_dense() if is_sparse(out) else out
-
-        return gradcheck(dense, inputs, **{"masked": True, **kwargs})
+        inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+        masked = kwargs.pop("masked", True)
+        return gradcheck(*on_elements(function, inputs, masked), **kwargs)
 
     return checked

@@ -372,3 +372,14 @@ def test_sparse_tensors_go_through_queues_and_pickles():
     found = pickle.loads(pickle.dumps(flambeau.nn.Parameter(s)))
     assert type(found) is flambeau.nn.Parameter and found.requires_grad
     assert flambeau.equal(found.detach().to_dense(), s.to_dense())
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_conversions_keep_the_dtype_of_places(kind):
+    s = flambeau.eye(4).to_sparse_csr()
+    s = flambeau.sparse_csr_tensor(
+        s.crow_indices().int(), s.col_indices().int(), s.values(), (4, 4)
+    )
+    found = s.to_sparse(layout=getattr(flambeau, kind), blocksize=(2, 2) if "bs" in kind else None)
+    places = found.col_indices() if kind.endswith("r") else found.row_indices()
+    assert places.dtype is flambeau.int32 and flambeau.equal(found.to_dense(), flambeau.eye(4))

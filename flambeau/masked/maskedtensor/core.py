@@ -90,6 +90,10 @@ class MaskedTensor(Tensor):
                 UserWarning,
                 stacklevel=2,
             )
+        if requires_grad and not (data.is_floating_point() or data.is_complex()):
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
         base: Any = Tensor
         with flambeau._C.DisableTorchFunctionSubclass():
             out = base._make_subclass(cls, data.detach().clone(), requires_grad)
