@@ -273,3 +273,17 @@ def test_jvp_in_inference_mode(x, t):
         value, moved = torch.func.jvp(torch.square, (x,), (t,))
     close(value, x * x)
     close(moved, 2 * x * t)
+
+
+def test_detach_in_place_ends_both_kinds_of_history(x, t):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.clone().requires_grad_(), t) * 2
+        assert dual.detach_() is dual and not dual.requires_grad
+        primal, tangent = forward_ad.unpack_dual(dual * 3)
+        assert tangent is None and not primal.requires_grad
+        close(primal, 6 * x)
+    rows = torch.vmap(lambda a: (a * 2).detach_() + a)(x)
+    close(rows, 3 * x)
+    assert torch.func.grad(lambda a: ((a * 2).detach_() * a).sum())(x).tolist() == (2 * x).tolist()
+    moved = torch.func.jvp(lambda a: (a * 2).detach_() * a, (x,), (t,))[1]
+    close(moved, 2 * x * t)
