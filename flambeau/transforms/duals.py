@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import autograd
+from flambeau._memory_format import contiguous_format, preserve_format
 from flambeau._tensor import Tensor, View
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
@@ -104,7 +105,7 @@ class DualLevel(Level):
             if target._tangent is not None:
                 target._tangent.copy_(_zeros(target._tangent) if tangent is None else tangent)
             elif tangent is not None:
-                target._tangent = tangent.clone()
+                target._tangent = _laid_out(tangent, target._value)
 
     def _rise(self, target, base, tangent):
         """Let a tangent be of the level of those that are written to it."""
@@ -257,6 +258,14 @@ def _window(tangent, view, base):
 
 def _zeros(like):
     return creation.zeros_like(like)
+
+
+def _laid_out(tangent, value):
+    """A copy with the strides of a value, for its views read their part of both by these."""
+    if highest([tangent]) is not highest([value]):
+        form = contiguous_format if value.is_contiguous() else preserve_format
+        return tangent.clone(memory_format=form)
+    return _zeros(value.detach()).copy_(tangent)
 
 
 def _tangents(level, value):

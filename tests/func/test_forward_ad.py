@@ -266,6 +266,10 @@ def test_views_that_were_there_before_a_write():
 
     starts, ends = torch.zeros(3, 2, 2), torch.arange(12.0).view(3, 2, 2)
     assert torch.equal(torch.vmap(push)(starts, ends), ends[:, 0])
+    apart = ends.movedim(0, -1).contiguous()
+    assert torch.equal(torch.vmap(push, (0, -1))(starts, apart), ends[:, 0])
+    assert torch.equal(push(starts[0], ends[1].t()), ends[1].t()[0])
+    assert torch.equal(torch.vmap(push, (1, -1))(starts.movedim(0, 1).clone(), apart), ends[:, 0])
 
 
 def test_jvp_in_inference_mode(x, t):
