@@ -649,6 +649,7 @@ def test_patterns_of_functorch():
     assert right.composition == [["a", _parsing._ellipsis]] and right.has_ellipsis_parenthesized
 
 
+@pytest.mark.filterwarnings("ignore:We.ve integrated functorch")  # each of them says so
 def test_modules_as_functions_of_their_parameters():
     from flambeau._functorch import older as functorch
 

@@ -283,11 +283,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
     """
     outs, tree, pull, aux = taped(func, primals, has_aux, "vjp(f, *primals)")
 
-    def vjp_fn(*cotangents: Any, **kwargs: Any) -> Any:
-        given = cotangents[0] if len(cotangents) == 1 else cotangents
-        if not cotangents:
-            given = kwargs["cotangents"]
-        flat, shape = tree_flatten(given)
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
+        flat, shape = tree_flatten(cotangents)
         if shape != tree:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of "
@@ -392,9 +389,9 @@ def jvp(
     with DualLevel() as level, moving_on():
         inside = [level.dual(p, checked_tangent(p, t)) for p, t in zip(flat, moving)]
         result, aux = split_aux(func(*tree_unflatten(inside, tree)), has_aux, title)
-    outs, out_tree = tree_flatten(result)
-    check_results(outs, title)
-    values, moved = zip(*[_parts(level, o, strict, title) for o in outs])
+        outs, out_tree = tree_flatten(result)
+        check_results(outs, title)
+        values, moved = zip(*[_parts(level, o, strict, title) for o in outs])
     found = tree_unflatten(values, out_tree), tree_unflatten(moved, out_tree)
     if not has_aux:
         return found

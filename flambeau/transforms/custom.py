@@ -105,7 +105,7 @@ def _batched(level, cls):
 
 
 def _by_rule(level, cls, args):
-    dims = tuple(0 if level.is_batched(a) else None for a in args)
+    dims = tuple(_dims(level, a) for a in args)
     info = VmapInfo(level.size, level.randomness)
     found = cls.vmap(info, dims, *mapped(level.plain, list(args)))
     if not isinstance(found, tuple) or len(found) != 2:
@@ -129,6 +129,13 @@ def _by_rule(level, cls, args):
     if not several:
         return _placed(level, outs, places[0])
     return tuple(_placed(level, o, d) for o, d in zip(outs, places))
+
+
+def _dims(level, value):
+    """Where an argument has its samples, in lists and tuples as they are."""
+    if type(value) in (list, tuple):
+        return type(value)(_dims(level, v) for v in value)
+    return 0 if level.is_batched(value) else None
 
 
 def _placed(level, out, dim):

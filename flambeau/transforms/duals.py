@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import autograd
-from flambeau._tensor import Tensor
+from flambeau._memory_format import contiguous_format, preserve_format
+from flambeau._tensor import Tensor, View
 from flambeau.autograd.grad_mode import modes
 from flambeau.eager import creation
 from flambeau.eager.row_history import ABSENT, arguments
@@ -29,6 +30,7 @@ from flambeau.transforms.levels import (
     overwrite,
     rebind,
     rebuilt,
+    running,
     same,
     unwrap,
     wrap,
@@ -37,6 +39,10 @@ from flambeau.transforms.levels import (
 
 class DualLevel(Level):
     """One run of jvp, or a level of autograd.forward_ad."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_inferring = modes.inference  # then it is not for this level
 
     def lift(self, value: Tensor) -> Wrapped:
         return wrap(self, value)
@@ -49,6 +55,8 @@ class DualLevel(Level):
 
     def parts(self, t: Tensor) -> tuple[Tensor, Tensor | None]:
         """(primal, tangent) of any tensor."""
+        if running.followed is not None:
+            running.followed((t,))
         return (t._value, t._tangent) if is_at(t, self) else (t, None)
 
     def plain(self, t: Any) -> Any:
@@ -67,7 +75,7 @@ class DualLevel(Level):
         result = called(op, primals)
         outs = list(result) if isinstance(result, (tuple, list)) else [result]
         tangents = {n: t for n, t in tangents.items() if t is not None}
-        if not tangents or not modes_forward.on or modes.inference:
+        if not tangents or not modes_forward.on or (modes.inference and not self.is_inferring):
             return mapped(self.lift, result)
         if not any(_can_move(o) for o in outs):
             return mapped(self.lift, result)
@@ -97,7 +105,7 @@ class DualLevel(Level):
             if target._tangent is not None:
                 target._tangent.copy_(_zeros(target._tangent) if tangent is None else tangent)
             elif tangent is not None:
-                target._tangent = tangent.clone()
+                target._tangent = _laid_out(tangent, target._value)
 
     def _rise(self, target, base, tangent):
         """Let a tangent be of the level of those that are written to it."""
@@ -154,7 +162,7 @@ class ForwardLevel(DualLevel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.hides, self.known = False, []
+        self.hides, self.known, self.is_inferring = False, [], False
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
@@ -217,12 +225,29 @@ def become(level: DualLevel, t: Any) -> None:
         tangent = _window(base._tangent, t, base)
     value: Any = same(t) if type(t) is Wrapped else t._make_subclass(type(t), t)
     value._grad_fn, value._output_nr = t._grad_fn, t._output_nr
-    value._requires_grad, value._view = t._requires_grad, t._view
+    value._requires_grad = t._requires_grad
+    if base is not None:
+        seen = t._view
+        value._view = View(base._value, seen.version, seen.kind, None)
     wrapped = level.dual(value, tangent)
     t.__class__ = Wrapped
-    t._level = level
+    t._level, running.followed = level, _follow
     rebind(t, wrapped)
     t._grad_fn, t._output_nr, t._requires_grad, t._view = None, 0, False, None
+
+
+def _follow(values):
+    """Let views of tensors that have become of a level become so, too."""
+    for t in values:
+        if isinstance(t, Tensor):
+            base: Any = t._view.base if t._view is not None else None
+            level = base._level if type(base) is Wrapped else None
+            if not isinstance(level, DualLevel) or not level.is_live or base._tangent is None:
+                continue
+            if type(t) is not Wrapped or t._level.number < level.number:
+                become(level, t)
+        elif type(t) in (list, tuple):
+            _follow(t)
 
 
 def _window(tangent, view, base):
@@ -233,6 +258,14 @@ def _window(tangent, view, base):
 
 def _zeros(like):
     return creation.zeros_like(like)
+
+
+def _laid_out(tangent, value):
+    """A copy with the strides of a value, for its views read their part of both by these."""
+    if highest([tangent]) is not highest([value]):
+        form = contiguous_format if value.is_contiguous() else preserve_format
+        return tangent.clone(memory_format=form)
+    return _zeros(value.detach()).copy_(tangent)
 
 
 def _tangents(level, value):

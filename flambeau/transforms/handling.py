@@ -68,6 +68,8 @@ class _Transforming(interposing.Handler):
         )  # fmt: skip
 
     def around(self, name: Name, function: Callable, args: tuple, kwargs: dict) -> Any:
+        if running.followed is not None:
+            running.followed((*args, *kwargs.values()))
         level = highest((*args, *kwargs.values()) if kwargs else args)
         place = name.place
         watch = UNWRAPPED.get(place.key)

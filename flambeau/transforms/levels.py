@@ -8,6 +8,7 @@ wrapper computes nothing, and its storage is the value's, so that versions are c
 import itertools
 import threading
 import weakref
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -27,6 +28,7 @@ class _Running(threading.local):
     def __init__(self) -> None:
         self.levels: list[Level] = []
         self.drawn = inf  # levels from this number on have drawn random numbers for their samples
+        self.followed: Callable | None = None  # for arguments that may have to become of a level
         self.tapes = 0  # functions that run to be differentiated by func.grad and the like
 
 
@@ -60,6 +62,7 @@ class Level:
         running.levels.remove(self)
         self.is_live = False
         if not running.levels:
+            running.followed = None
             for handler in reversed(HANDLERS):
                 interposing.pop(handler)
 

@@ -8,7 +8,7 @@ from flambeau._tensor import Tensor
 from flambeau.eager import creation
 from flambeau.eager.methods import function
 from flambeau.transforms.handling import rule
-from flambeau.transforms.levels import Wrapped, below, bottom, is_at, mapped, same
+from flambeau.transforms.levels import Wrapped, below, bottom, is_at, mapped, rebind, same
 
 
 @rule("detach", "torch.detach")
@@ -16,6 +16,12 @@ def _detach(level, place, args, kwargs):
     """Without history; what is below is kept out of it, too."""
     t = args[0] if args else kwargs["input"]
     return level.detached(t) if is_at(t, level) else t.detach()
+
+
+@rule("detach_")
+def _detach_in_place(level, place, args, kwargs):
+    t = place.copy(*args, **kwargs)
+    return rebind(t, level.detached(t)) if is_at(t, level) else t
 
 
 @rule("__matmul__")

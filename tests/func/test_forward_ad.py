@@ -235,3 +235,59 @@ def test_gradcheck_of_forward_mode(x):
     assert gradcheck(lambda a, b: (a * b, a.sin()), (leaf, other), **options)
     with pytest.raises(RuntimeError, match="failed while testing batched gradient"):
         gradcheck(lambda a: a + 0 * torch.rand(4), leaf, **options)
+
+
+def test_views_that_were_there_before_a_write():
+    moving = torch.arange(1.0, 3.0)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.zeros(2), moving)
+        table = torch.zeros(2, 2)
+        row, column = table[0], table[:, 1]
+        table.copy_(dual)
+        assert forward_ad.unpack_dual(row).tangent.tolist() == [1, 2]
+        assert forward_ad.unpack_dual(column * 2).tangent.tolist() == [4, 4]
+        assert forward_ad.unpack_dual(torch.cat([row[:1], column])).tangent.tolist() == [1, 2, 2]
+        row.mul_(3)
+        assert forward_ad.unpack_dual(table).tangent.tolist() == [[3, 6], [1, 2]]
+        table = torch.zeros(2, 2)
+        one, same = table[1], table[1]
+        one.copy_(dual)
+        assert forward_ad.unpack_dual(same).tangent.tolist() == [1, 2]
+        assert forward_ad.unpack_dual(table[0].clone()).tangent.tolist() == [0, 0]
+
+    def f(start, end):
+        table = start.clone()
+        row = table[0]
+        table.copy_(end)
+        return row
+
+    def push(start, end):
+        return torch.func.jvp(lambda e: f(start, e), (end,), (end,))[1]
+
+    starts, ends = torch.zeros(3, 2, 2), torch.arange(12.0).view(3, 2, 2)
+    assert torch.equal(torch.vmap(push)(starts, ends), ends[:, 0])
+    apart = ends.movedim(0, -1).contiguous()
+    assert torch.equal(torch.vmap(push, (0, -1))(starts, apart), ends[:, 0])
+    assert torch.equal(push(starts[0], ends[1].t()), ends[1].t()[0])
+    assert torch.equal(torch.vmap(push, (1, -1))(starts.movedim(0, 1).clone(), apart), ends[:, 0])
+
+
+def test_jvp_in_inference_mode(x, t):
+    with torch.inference_mode():
+        value, moved = torch.func.jvp(torch.square, (x,), (t,))
+    close(value, x * x)
+    close(moved, 2 * x * t)
+
+
+def test_detach_in_place_ends_both_kinds_of_history(x, t):
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.clone().requires_grad_(), t) * 2
+        assert dual.detach_() is dual and not dual.requires_grad
+        primal, tangent = forward_ad.unpack_dual(dual * 3)
+        assert tangent is None and not primal.requires_grad
+        close(primal, 6 * x)
+    rows = torch.vmap(lambda a: (a * 2).detach_() + a)(x)
+    close(rows, 3 * x)
+    assert torch.func.grad(lambda a: ((a * 2).detach_() * a).sum())(x).tolist() == (2 * x).tolist()
+    moved = torch.func.jvp(lambda a: (a * 2).detach_() * a, (x,), (t,))[1]
+    close(moved, 2 * x * t)

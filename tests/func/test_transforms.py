@@ -624,6 +624,40 @@ def test_only_the_bias_of_a_convolution_has_samples(x):
         close(found, torch.stack([F.conv1d(given, weight, b) for b in biases]), 1e-5)
 
 
+def test_pulling_takes_one_tree_and_switches():
+    _, pull = vjp(lambda a: (a, a * 2), torch.ones(2))
+    given = torch.ones(2), torch.ones(2)
+    assert pull(given, True, True)[0].tolist() == pull(cotangents=given)[0].tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="same as pytree structure of outputs"):
+        pull(*given)
+
+
+def test_rules_are_told_where_lists_have_samples():
+    told = []
+
+    class Noted(Product):
+        generate_vmap_rule = False
+
+        @staticmethod
+        def vmap(info, in_dims, a, rest):
+            told.append((in_dims, type(rest)))
+            return a, 0
+
+    for make in (list, tuple):
+        vmap(lambda a, make=make: Noted.apply(a, make((a, torch.ones(3), 2))))(torch.ones(2))
+    assert told == [((0, [0, None, None]), list), ((0, (0, None, None)), tuple)]
+
+
+@pytest.mark.parametrize("name", ["grad", "jacrev", "vmap", "make_functional"])
+def test_functorch_warns_of_where_it_is_now(name):
+    from flambeau._functorch import older
+
+    home = {"vmap": "torch.vmap", "make_functional": "torch.func.functional_call"}
+    text = f"`functorch.{name}` is deprecated .* use `{home.get(name, 'torch.func.' + name)}`"
+    with pytest.warns(FutureWarning, match=text):
+        getattr(older, name)(torch.nn.Linear(1, 1))
+
+
 def test_vjp_under_vmap(x):
     _, pull = vjp(lambda a: a.sin(), x[0])
     close(vmap(lambda g: pull(g)[0])(x), x * x[0].cos())
