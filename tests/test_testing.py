@@ -101,3 +101,10 @@ def test_sparse_tensors_are_compared_by_their_parts(kind, part):
         flambeau.testing.assert_close(made(whole), made([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
     dense = flambeau.tensor(whole)
     flambeau.testing.assert_close(made(whole), dense, check_layout=False)
+
+
+@pytest.mark.parametrize("name", ["int64", "float32", "float64", "complex128"])
+def test_intervals_beyond_a_dtype_are_refused(name):
+    for low, high in ((-(2**1030), -(2**1029)), (2**1029, 2**1030)):
+        with pytest.raises(ValueError, match=r"but torch.* only supports"):
+            make_tensor(1, dtype=getattr(flambeau, name), device="cpu", low=low, high=high)

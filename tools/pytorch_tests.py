@@ -39,6 +39,7 @@ BORROWED = (
     "torch.testing._internal",
     "torch.testing._comparison",
     "torch.testing._utils",
+    "torch.utils._dtype_abbrs",
     "torch.utils._import_utils",
     "torch._vendor",
 )
@@ -98,12 +99,15 @@ SWITCHES = {
     "torch.utils._mode_utils.no_dispatch": contextlib.nullcontext,
     "torch._nnpack_available": lambda: False,
     "torch.autograd._force_original_view_tracking": lambda _: contextlib.nullcontext(),
+    "torch._functorch.config.patch": lambda *_, **__: lambda function: function,
+    "torch._utils_internal.get_file_path_2": os.path.join,
+    "torch.cuda._is_compiled": lambda: False,
     "torch._mkldnn": None,
     "torch._export.wrappers.mark_subclass_constructor_exportable_experimental": lambda init: init,
     "torch._grid_sampler_2d_cpu_fallback": lambda *given: sys.modules["torch"].grid_sampler(*given),
 }
 # what classes of tests name as they are read
-NAMED = ("torch.DispatchKey", "torch.classes", "torch._functorch.config")
+NAMED = ("torch.DispatchKey", "torch.classes")
 # questions about PyTorch's build, and switches of its inside that tests turn
 ANSWERS = {
     "has_lapack": True,

@@ -217,7 +217,7 @@ def load(
         _warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
     if isinstance(map_location, (str, _device)) and not _has_packages():
         _known_place(str(map_location))
-    if _files.is_path(f) and os.fspath(f).endswith(".safetensors"):
+    if isinstance(f, (str, os.PathLike)) and os.fspath(f).endswith(".safetensors"):
         if map_location is not None and not isinstance(map_location, (str, _device)):
             kind = "dict" if isinstance(map_location, dict) else "callable"
             raise RuntimeError(

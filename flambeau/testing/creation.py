@@ -82,7 +82,7 @@ def interval(dtype, low, high):
     usual_low, usual_high, least, greatest = limits(dtype)
     low = usual_low if low is None else low
     high = usual_high if high is None else high
-    if math.isnan(low) or math.isnan(high):
+    if low != low or high != high:  # math.isnan refuses integers beyond all floats
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     floating = dtype.is_floating_point or dtype.is_complex
     if low == high and floating and dtype.itemsize > 1:

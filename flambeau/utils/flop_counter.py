@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau import interposing
 from flambeau._tensor import Tensor
+from flambeau.aten.overloads import OpOverloadPacket, namespace
 from flambeau.nn.modules.calling import Calling
 from flambeau.profiler.recording import name_within
 from flambeau.utils.flop_formulas import CONVOLUTIONS, FORMULAS, flops_of
@@ -39,11 +40,23 @@ def _key(target: Any) -> str:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable:
-    """Decorates a formula for an op: of the shapes of its arguments, with out_shape."""
+    """Decorates a formula for an op: of the shapes of its arguments, with out_shape.
+
+    With get_raw it is given the arguments themselves, and the result as out_val.
+    """
+
+    targets = targets if isinstance(targets, (list, tuple)) else (targets,)
+    for target in targets:
+        if not isinstance(target, OpOverloadPacket):
+            raise ValueError(
+                "register_flop_formula(targets): expected each target to be OpOverloadPacket "
+                f"(i.e. torch.ops.mylib.foo), got {target} which is of type {type(target)}"
+            )
 
     def register(formula: Callable) -> Callable:
-        for target in targets if isinstance(targets, (list, tuple)) else (targets,):
-            flop_registry[_key(target)] = formula
+        if get_raw:
+            formula._get_raw = True  # type: ignore[attr-defined]
+        flop_registry.update(dict.fromkeys(map(_key, targets), formula))
         return formula
 
     return register
@@ -80,7 +93,9 @@ class FlopCounterMode(interposing.Observer):
             )
         self.depth, self.display = depth, display
         self.formulas = {**flop_registry, **{_key(k): f for k, f in (custom_mapping or {}).items()}}
-        self.flop_counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self.flop_counts: dict[str, dict[OpOverloadPacket, int]] = defaultdict(
+            lambda: defaultdict(int)
+        )
         self._open: list[tuple[Any, str]] = []  # modules we are in, with their names
         self._owners: dict[int, list[str]] = {}  # node -> names of the modules it was made in
         self._in_node: list[list[str] | None] = []
@@ -91,8 +106,8 @@ class FlopCounterMode(interposing.Observer):
         """All operations."""
         return sum(self.flop_counts["Global"].values())
 
-    def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """Operations by module and op."""
+    def get_flop_counts(self) -> dict[str, dict[OpOverloadPacket, int]]:
+        """Operations by module and op, such as `torch.ops.aten.mm`."""
         return {module: dict(ops) for module, ops in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
@@ -174,14 +189,17 @@ class FlopCounterMode(interposing.Observer):
     def _count(self, name: interposing.Name, args: tuple, kwargs: dict, result: Any) -> None:
         key = _shown(name.row, args, kwargs)
         formula = self.formulas.get(key) or self.formulas.get(_key(name))
-        if formula is not None:
+        if formula is not None and hasattr(formula, "_get_raw"):
+            count = formula(*args, **kwargs, out_val=result)
+        elif formula is not None:
             shapes = [a.shape if isinstance(a, Tensor) else a for a in args]
             out = result.shape if isinstance(result, Tensor) else None
             count = formula(*shapes, **kwargs, out_shape=out)
         else:
             count = flops_of(name.row, args, kwargs, result)
+        op = namespace("aten").packet(key.removeprefix("aten."))
         for module in {"Global", *self._modules()}:
-            self.flop_counts[module][key] += count
+            self.flop_counts[module][op] += count
 
 
 def _shown(row, args, kwargs):

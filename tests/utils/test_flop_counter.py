@@ -49,6 +49,30 @@ def test_formulas_of_users():
     assert counted(flambeau, lambda t, x: x.sin(), custom_mapping=mine)[0] == 5
 
 
+def test_counts_are_found_by_ops():
+    aten = flambeau.ops.aten
+    with flambeau.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        network(flambeau)(flambeau.ones(4, 8, requires_grad=True)).sum().backward()
+    everything = counter.get_flop_counts()["Global"]
+    assert everything == counter.flop_counts["Global"] == {aten.addmm: 1536, aten.mm: 3072}
+
+
+def test_formulas_of_arguments_and_results():
+    def twice(x, out_val=None):
+        return x.numel() + out_val.numel()
+
+    twice._get_raw = True
+    mine = {flambeau.ops.aten.sin: twice}
+    assert counted(flambeau, lambda t, x: x.sin(), custom_mapping=mine)[0] == 64
+
+
+@pytest.mark.parametrize("target", [flambeau.sin, "aten.sin", flambeau.ops.aten.sin.default])
+def test_formulas_are_for_ops(target):
+    register = flambeau.utils.flop_counter.register_flop_formula
+    with pytest.raises(ValueError, match="expected each target to be OpOverloadPacket"):
+        register(target)
+
+
 def test_the_table_has_as_many_levels_as_asked_for(capsys):
     with flambeau.utils.flop_counter.FlopCounterMode(depth=1):
         network(flambeau)(flambeau.ones(4, 8))
