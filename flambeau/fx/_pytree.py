@@ -34,6 +34,7 @@ def tree_flatten_spec(tree: Any, spec: pytree.TreeSpec) -> list[Any]:
         return [leaf for item, part in parts for leaf in tree_flatten_spec(item, part)]
     if isinstance(tree, Proxy) and spec.type in (dict, list, tuple):  # recorded again, by its items
         keys = spec.context if spec.type is dict else range(spec.num_children)
+        items: Any = tree
         parts = zip(keys, spec.children())
-        return [leaf for key, part in parts for leaf in tree_flatten_spec(tree[key], part)]
+        return [leaf for key, part in parts for leaf in tree_flatten_spec(items[key], part)]
     return spec.flatten_up_to(tree)
