@@ -1144,6 +1144,8 @@ _assert: Any
 _attach_methods: Any
 _dirichlet_grad: Any
 _int_mm: Any
+_is_all_true: Any
+_is_any_true: Any
 _linalg_eigh: Any
 _linalg_factored_solve: Any
 _linalg_solve_ex: Any
