@@ -155,7 +155,7 @@ class _Nothing(type):
     def __or__(cls, other):
         return other
 
-    __ror__ = __or__
+    __ror__ = __rand__ = __or__
 
 
 def meant_by(module, name):

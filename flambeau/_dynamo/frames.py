@@ -17,6 +17,7 @@ from flambeau._dynamo import checkpoints as checkpoints
 from flambeau._dynamo import config, surroundings
 from flambeau._dynamo import custom_functions as custom_functions
 from flambeau._dynamo import function_transforms as function_transforms
+from flambeau._dynamo import trees as trees
 from flambeau._dynamo.exc import (
     BackendCompilerFailed,
     Break,

@@ -13,7 +13,8 @@ from flambeau._dynamo.exc import Break
 from flambeau._dynamo.known import KNOWN, known
 from flambeau._dynamo.regions import Region, filled, leaves_of, module_of, recording, reserved
 from flambeau._dynamo.shape_runs import values_in
-from flambeau._dynamo.values import Outside, Partial, TensorValue, holds_symbols
+from flambeau._dynamo.trees import opened_tree
+from flambeau._dynamo.values import Partial, TensorValue, holds_symbols
 from flambeau._dynamo.varying import Step, seen_of
 from flambeau._higher_order_ops.transforms import run_transform, transform_op
 from flambeau.autograd.grad_mode import modes
@@ -56,7 +57,7 @@ def _hessian(reader, function, argnums=0):
 
 @known(transformed)
 def _transformed(reader, name, function, options, *args, **kwargs):
-    args = tuple(_opened(reader, a) for a in args)
+    args = tuple(opened_tree(reader, a) for a in args)
     call = _Call(reader, function, kwargs)
     if name == "vmap":
         return _vmap(call, options, args)
@@ -249,14 +250,3 @@ def _moved(value, dims, leaf):
     if type(value) in (tuple, list):
         return type(value)([_moved(item, dims, leaf) for item in value])
     return leaf(value, dims)
-
-
-def _opened(reader, value):
-    """An argument with its lists and dictionaries from outside as the program sees them."""
-    if isinstance(value, Outside):
-        value = reader.mapping(value) if isinstance(value.obj, dict) else reader.opened(value)
-    if type(value) in (tuple, list):
-        return type(value)([_opened(reader, item) for item in value])
-    if type(value) is dict:
-        return {key: _opened(reader, item) for key, item in value.items()}
-    return value

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flambeau.fx.proxy import Proxy
 from flambeau.utils import _pytree as pytree
 
 __all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
@@ -24,7 +25,16 @@ def tree_flatten_spec(tree: Any, spec: pytree.TreeSpec) -> list[Any]:
         return [leaf for child, part in inner for leaf in tree_flatten_spec(child, part)]
     if isinstance(tree, list) and spec.type is tuple:  # arguments are written as a list
         tree = tuple(tree)
-    if isinstance(tree, tuple) and spec.type is tuple and len(tree) == spec.num_children:
+    if (
+        spec.type in (tuple, list)
+        and isinstance(tree, spec.type)
+        and len(tree) == spec.num_children
+    ):
         parts = zip(tree, spec.children())
         return [leaf for item, part in parts for leaf in tree_flatten_spec(item, part)]
+    if isinstance(tree, Proxy) and spec.type in (dict, list, tuple):  # recorded again, by its items
+        keys = spec.context if spec.type is dict else range(spec.num_children)
+        items: Any = tree
+        parts = zip(keys, spec.children())
+        return [leaf for key, part in parts for leaf in tree_flatten_spec(items[key], part)]
     return spec.flatten_up_to(tree)

@@ -74,6 +74,12 @@ class Interpreter:
     def boxed_run(self, args_list: list[Any]) -> Any:
         """Run the graph with arguments from a list, which is emptied."""
         nodes = [n for n in self.graph.nodes if n.op == "placeholder"]
+        if len(args_list) != len(nodes):
+            kind = "extra" if len(args_list) > len(nodes) else "missing"
+            raise RuntimeError(
+                f"Interpreter.boxed_run expected {len(nodes)} arguments for placeholders but "
+                f"received {len(args_list)} ({kind} arguments)"
+            )
         self.env = dict(zip(nodes, args_list))
         args_list.clear()
         return self._run_all(False)

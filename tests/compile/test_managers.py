@@ -1,4 +1,4 @@
-"""Generators, context managers, decorators and `finally` in compiled programs: one graph."""
+"""Generators, context managers, decorators, `finally` and trees in compiled programs: one graph."""
 
 import contextlib
 
@@ -8,6 +8,7 @@ import flambeau
 from flambeau._dynamo.exc import Unsupported
 from flambeau.autograd.profiler import record_function
 from flambeau.testing import assert_close
+from flambeau.utils import _pytree as pytree
 
 
 class Scaled:
@@ -128,9 +129,17 @@ def named(x):
         return x * 2
 
 
+def trees(x):
+    found = pytree.tree_map(lambda t, k: t * k, {"a": x, "b": [x + 1, (x,)]}, HELD)
+    leaves, shape = pytree.tree_flatten(found)
+    again = pytree.tree_unflatten([leaf.sin() for leaf in leaves], shape)
+    return again["b"][1][0] + again["a"] + sum(pytree.tree_leaves(found))
+
+
+HELD = {"a": 2, "b": [3, (4.0,)]}
 PROGRAMS = [
     with_object, left_inside, left_in_a_loop, with_generator, summed, looped, left_early, finally_,
-    decorated, named,
+    decorated, named, trees,
 ]  # fmt: skip
 
 

@@ -306,3 +306,22 @@ def test_codegens_of_older_programs_say_how_to_return():
     module.graph.set_codegen(Lists())
     module.recompile()
     assert isinstance(module(flambeau.ones(1)), list)
+
+
+def test_boxed_arguments_are_counted():
+    runner = fx.Interpreter(fx.symbolic_trace(lambda a, b: a + b))
+    for count, kind in ((3, "extra"), (1, "missing")):
+        boxed = [flambeau.ones(1)] * count
+        told = f"expected 2 arguments for placeholders but received {count} \\({kind} arguments"
+        with pytest.raises(RuntimeError, match=told):
+            runner.boxed_run(boxed)
+        assert len(boxed) == count  # nothing has happened
+
+
+def test_trees_of_arguments_are_recorded_again():
+    given = {"a": {"a": [fx.PH], "z": fx.PH}, "b": True}
+    program = lambda b, a: a["a"][0] + a["z"] if b else a["z"]
+    once = fx.symbolic_trace(program, concrete_args=given)
+    twice = fx.symbolic_trace(once)
+    values = {"a": {"a": [flambeau.ones(2)], "z": flambeau.ones(2)}, "b": True}
+    assert_close(twice(**values), program(**values))

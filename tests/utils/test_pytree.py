@@ -1,5 +1,6 @@
 """Trees of containers: PyTorch's answers, recorded and live, and laws that hold without it."""
 
+import collections
 import copy
 import json
 import pickle
@@ -79,3 +80,9 @@ def test_the_older_way_to_register_warns():
 def test_children_specs_warns():
     with pytest.warns(FutureWarning, match="children_specs` is deprecated"):
         assert _pytree.tree_structure([1]).children_specs == [_pytree.LeafSpec()]
+
+
+def test_how_long_a_deque_may_get_does_not_matter():
+    first, second = collections.deque([1, 2], maxlen=3), collections.deque([3, 4])
+    found = _pytree.tree_map(lambda a, b: a + b, first, second)
+    assert found == collections.deque([4, 6]) and found.maxlen == 3
