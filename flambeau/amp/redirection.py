@@ -143,13 +143,7 @@ def _cast(value, dtype):
     if isinstance(value, Tensor):
         if value._layout.dtype is dtype or not _eligible(value):
             return value
-        # a cast that no graph remembers must not serve those who want gradients
-        if (
-            state.me.cache_enabled
-            and value._requires_grad
-            and value._grad_fn is None
-            and modes.grad
-        ):
+        if state.me.cache_enabled and value._requires_grad and value._grad_fn is None:
             return _cached(value, dtype)
         return value.to(dtype)
     if type(value) in (list, tuple):
