@@ -184,28 +184,25 @@ class Interpreter:
         return map_arg(args, value)
 
 
+def _writer(graph: Graph, module: GraphModule) -> Any:
+    """A tracer whose nodes go to a graph that is there; modules stay calls."""
+    from flambeau.fx._symbolic_trace import Tracer
+
+    tracer: Any = Tracer()
+    tracer.graph, tracer.root, tracer.tensor_attrs = graph, module, {}
+    tracer.is_leaf_module = lambda *_: True
+    answer_outside(tracer)
+    return tracer
+
+
 class Transformer(Interpreter):
     """Runs a graph on proxies, which makes a new one; subclasses change what nodes become."""
 
     def __init__(self, module: GraphModule) -> None:
-        from flambeau.fx._symbolic_trace import Tracer
-
         super().__init__(module)
-        self.new_graph = Graph()
-        self.new_graph.set_codegen(module.graph._codegen)
-
-        class TransformerTracer(Tracer):
-            def __init__(self, graph: Graph) -> None:
-                super().__init__()
-                self.graph = graph
-                self.tensor_attrs = {}
-                self.root = module
-                answer_outside(self)
-
-            def is_leaf_module(self, _: Module, __: str) -> bool:
-                return True
-
-        self.tracer = TransformerTracer(self.new_graph)
+        graph = self.new_graph = Graph()
+        graph.set_codegen(module.graph._codegen)
+        self.tracer = _writer(graph, module)
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict) -> Proxy:
         """A placeholder of the new graph."""
