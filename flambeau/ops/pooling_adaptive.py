@@ -311,11 +311,14 @@ def _unpooled_sizes(dims, input, kernel_size, stride, padding, output_size):
 _OUTPUT = {2: "two elements (height, width)", 3: "three elements (depth, height, width)"}
 
 
-def _unpool(dims, input, indices, outs, stride):
+def _check_count(dims, outs):
     if len(outs) != dims:
         raise RuntimeError(
             f"There should be exactly {_OUTPUT[dims]} in output_size, but got {len(outs)} elements."
         )
+
+
+def _unpool(dims, input, indices, outs, stride):
     for k, o in enumerate(outs):
         if o < 0:
             raise ValueError(
@@ -327,14 +330,17 @@ def _unpool(dims, input, indices, outs, stride):
             f"max_unpool{dims}d(): argument 'indices' (position 2) must be Tensor, not "
             f"{errors.kind_name(indices)}"
         )
+    if indices.dtype.name != "int64":
+        got = f" but got: {indices.dtype.scalar_name}" if dims == 2 else ""
+        raise RuntimeError(f"elements in indices should be type int64{got}")
+    if dims == 2:  # counted first there
+        _check_count(dims, outs)
     if input.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got "
             f"a tensor with {input.ndim} dimensions."
         )
-    if indices.dtype.name != "int64":
-        got = f" but got: {indices.dtype.scalar_name}" if dims == 2 else ""
-        raise RuntimeError(f"elements in indices should be type int64{got}")
+    _check_count(dims, outs)
     if indices.shape != input.shape:
         raise RuntimeError(
             "Expected shape of indices to be same as that of the input tensor "
