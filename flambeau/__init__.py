@@ -165,6 +165,7 @@ _ELSEWHERE = {
     "get_device_module": "accelerator",
     "_scaled_mm": "eager.float8",
     "Tag": "library.tags",
+    "set_vital": "monitor",
     "thread_safe_generator": "random",
     "cond": "_higher_order_ops",
     "GradScaler": "amp",

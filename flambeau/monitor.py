@@ -3,6 +3,7 @@
 import enum
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -196,3 +197,8 @@ class TensorboardEventHandler:
             for tag, value in event.data.items():
                 if isinstance(value, (int, float)):
                     self._writer.add_scalar(tag, value, walltime=event.timestamp.timestamp())
+
+
+def set_vital(*args: Any) -> None:
+    """An older way to say something about a program; PyTorch only warns of it now."""
+    warnings.warn("'set_vital' is deprecated, please do not call", stacklevel=2)

@@ -39,6 +39,10 @@ def __getattr__(name: str) -> Any:
         from .worker import get_worker_info
 
         return get_worker_info
+    if name == "_sharding_worker_init_fn":
+        from .loader_pipes import shard_worker
+
+        return shard_worker
     if name == "_MultiProcessingDataLoaderIter":
         from .worker_iterator import WorkerIterator
 
@@ -96,6 +100,9 @@ class DataLoader(Generic[_T_co]):
     pin_memory_device: str
     prefetch_factor: int | None
     _iterator: BaseIterator | None
+    # there also for subclasses that do not call __init__, such as torchdata's
+    _saved: Any = None  # a loaded state, until the next epoch begins
+    _group: Any = None  # of the processes that share seeds
     __initialized = False
 
     def __init__(
@@ -122,7 +129,6 @@ class DataLoader(Generic[_T_co]):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if num_workers > 0 and prefetch_factor is None:
             prefetch_factor = 2
-        self._group: Any = None  # of the processes that share seeds
         iterable_pipe = is_iterable_pipe(dataset)
         if is_pipe(dataset):
             dataset = prepared(dataset, shuffle)
@@ -156,7 +162,6 @@ class DataLoader(Generic[_T_co]):
         self._IterableDataset_len_called: int | None = None
         self._iterator = None
         self._progress: Any = None  # of the epoch begun last
-        self._saved: Any = None  # a loaded state, until the next epoch begins
         self.__initialized = True
         self.check_worker_number_rationality()
 

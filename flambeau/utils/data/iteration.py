@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .fetch import DatasetKind
-from .loader_pipes import is_iterable_pipe, shared_seed
+from .loader_pipes import is_iterable_pipe, place_in_job, shared_seed
 from .pinning import may_pin
 from .resuming import Progress
 from .sampler import fresh_seed
@@ -35,6 +35,7 @@ class BaseIterator:
         self._base_seed = 0
         self._iterable_pipe = is_iterable_pipe(self._dataset)
         self._shared_seed: int | None = None  # of the shufflers of a pipe
+        self._world_size, self._rank = place_in_job()
         self._begin(loader, draws_seed=True)
 
     def _begin(self, loader: Any, draws_seed: bool) -> None:

@@ -75,10 +75,11 @@ def shard(dataset: Any) -> None:
 
 def sharding_init_fn(init_fn: Any) -> Any:
     """A `worker_init_fn` that sets the share of each worker, then calls the user's."""
-    return functools.partial(_shard_worker, init_fn, *place_in_job())
+    return functools.partial(shard_worker, init_fn, *place_in_job())
 
 
-def _shard_worker(init_fn: Any, processes: int, process: int, worker_id: int) -> None:
+def shard_worker(init_fn: Any, processes: int, process: int, worker_id: int) -> None:
+    """The share of a worker, then the user's function."""
     from .graph_settings import apply_sharding
     from .worker import get_worker_info
 
