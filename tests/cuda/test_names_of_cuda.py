@@ -13,11 +13,6 @@ from flambeau._device import device
 from flambeau.runtime import cuda_driver
 
 OUT = {
-    "typed storages, which are deprecated, and absent on the CPU, too": (
-        "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
-        "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage "
-        "ShortStorage"
-    ),
     "allocators written in C++": "CUDAPluggableAllocator change_current_allocator",
     "kernels written in C++": "jiterator",
     "what the package of PyTorch was compiled for": "DEVICE_REQUIREMENT PYTORCH_RELEASES_CODE_CC",

@@ -68,7 +68,8 @@ def main():
             loss.backward()
             optimizer.step()
             losses.append(f"{loss.item():.9f}")
-        print("losses", rank, name, *losses, flush=True)
+        line = " ".join(["losses", str(rank), name, *losses]) + "\n"
+        print(line, end="", flush=True)  # in one piece, for both ranks write to one place
     dist.barrier()  # nobody leaves while another one still sends
     dist.destroy_process_group()
 
