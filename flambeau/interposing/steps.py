@@ -40,8 +40,9 @@ def _shaped(input, sizes):
     return public("_unsafe_view")(input.clone(memory_format=contiguous_format), sizes)
 
 
-def _reshaped(input, *shape):
-    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+def _reshaped(input, *sizes, shape=None):
+    sizes = sizes if shape is None else shape
+    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     return _shaped(input, sizes) if all(type(size) is int for size in sizes) else NotImplemented
 
 

@@ -325,7 +325,6 @@ _TENSOR_FUNCTIONS = (
     rebuild_meta_tensor,
     rebuild_quantized,
     rebuild_sparse,
-    rebuild_jagged,
 )
 
 ALLOWED = {

@@ -1,11 +1,14 @@
 """Names of `torch.utils.data` with which other packages, such as torchdata, build loaders."""
 
 import os
+import queue
 import signal
+import threading
 
 import pytest
 
 import flambeau
+from flambeau._utils import ExceptionWrapper
 from flambeau.utils.data import DataLoader, Dataset, _utils, get_worker_info
 from flambeau.utils.data.dataloader import (
     _BaseDataLoaderIter,
@@ -21,6 +24,11 @@ class Numbers(Dataset):
 
     def __getitem__(self, index):
         return index
+
+
+class Unpinnable:
+    def pin_memory(self):
+        raise ValueError("it cannot be")
 
 
 class Iterator(_BaseDataLoaderIter):
@@ -86,6 +94,27 @@ def test_workers_that_die_are_told_of():
         told._error_if_any_worker_fails()  # once
         told._remove_worker_pids(1)
         os.waitpid(pid, 0)
+
+
+def test_a_thread_hands_batches_on():
+    given, found, ended = queue.Queue(), queue.Queue(), threading.Event()
+    lost = ExceptionWrapper((ValueError, ValueError("no"), None))
+    for batch in ((0, ["a", 1]), (1, lost), (2, Unpinnable())):
+        given.put(batch)
+    threads = flambeau.get_num_threads()
+    loop = threading.Thread(
+        target=_utils.pin_memory._pin_memory_loop, args=(given, found, 0, ended, None)
+    )
+    loop.start()
+    assert found.get(timeout=60) == (0, ["a", 1])
+    assert found.get(timeout=60) == (1, lost)
+    number, error = found.get(timeout=60)
+    ended.set()
+    given.put((3, None))  # wakes it up
+    loop.join(60)
+    assert number == 2 and flambeau.get_num_threads() == threads and not loop.is_alive()
+    with pytest.raises(ValueError, match="Caught ValueError in pin memory thread for device 0"):
+        error.reraise()
 
 
 def test_vitals_are_gone():

@@ -16,6 +16,8 @@ TOLD = {
     "x.unflatten(1, (2, -1))": "view",
     "x.reshape(-1, 3)": "view",
     "flambeau.reshape(x, (24,))": "view",
+    "flambeau.reshape(input=x, shape=(24,))": "view",
+    "x.reshape(shape=(24,))": "view",
     "x.t().reshape(-1)": "t clone _unsafe_view",
     "x.reshape_as(X.view(6, 4))": "view",
     "x.view_as(X.view(6, 4))": "view",

@@ -102,7 +102,8 @@ def lost_workers(lost: list[tuple[int, Any]]) -> RuntimeError:
         f"DataLoader worker (pid(s) {pids}) exited unexpectedly\n{stories}. Rerunning with "
         "num_workers=0 may show an error where it happens."
     )
-    error.__cause__ = _cause(lost[0][1])
+    _, first = lost[0]
+    error.__cause__ = death(first.pid, first.exitcode)
     return error
 
 
@@ -126,13 +127,12 @@ def _signal_name(number):
         return f"signal {number}"
 
 
-def _cause(process):
-    """What PyTorch says of it first."""
-    code = process.exitcode
+def death(pid: int, code: int | None) -> RuntimeError:
+    """What PyTorch says of a worker that ended with a code, which is negative for signals."""
     if code is not None and code < 0:
         text = signal.strsignal(-code) or f"Unknown signal {-code}"
-        return RuntimeError(f"DataLoader worker (pid {process.pid}) is killed by signal: {text}. ")
+        return RuntimeError(f"DataLoader worker (pid {pid}) is killed by signal: {text}. ")
     return RuntimeError(
-        f"DataLoader worker (pid {process.pid}) exited unexpectedly with exit code {code}. Details "
-        "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace."
+        f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are "
+        "lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace."
     )

@@ -10,12 +10,10 @@ def _pin_memory_loop(
     in_queue: Any, out_queue: Any, device_id: Any, done_event: Any, device: Any
 ) -> None:
     """A thread of another package's loader: batches from one queue, pinned, into another."""
-    import flambeau
     from flambeau._utils import ExceptionWrapper
 
     from . import MP_STATUS_CHECK_INTERVAL
 
-    flambeau.set_num_threads(1)
     while not done_event.is_set():
         try:
             number, data = in_queue.get(timeout=MP_STATUS_CHECK_INTERVAL)

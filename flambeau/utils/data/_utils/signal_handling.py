@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from ..worker_errors import death
+
 _workers: dict[int, set[int]] = {}  # of each loader, the processes that are expected to live
 _SIGCHLD_handler_set = False
 
@@ -36,15 +38,12 @@ def _error_if_any_worker_fails() -> None:
                 found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 continue
-            if found is None or (found.si_code == os.CLD_EXITED and found.si_status == 0):
+            if found is None:
                 continue
-            pids.clear()  # told once
-            if found.si_code == os.CLD_EXITED:
-                what = f"exited unexpectedly with exit code {found.si_status}"
-                hint = "num_workers=0 shows the error in this process"
-                raise RuntimeError(f"DataLoader worker (pid {pid}) {what}. With {hint}.")
-            name = signal.strsignal(found.si_status)
-            raise RuntimeError(f"DataLoader worker (pid {pid}) is killed by signal: {name}. ")
+            code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+            if code:
+                pids.clear()  # told once
+                raise death(pid, code)
 
 
 def _set_SIGCHLD_handler() -> None:
