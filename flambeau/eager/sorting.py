@@ -81,7 +81,8 @@ def _is_rows(layout, dim):
 def _sort_apart(input, dim, descending, stable):
     """Rows that are long, or lie across memory."""
     dim = dimension(input, dim)
-    rows, n, source = as_rows(truths(input), dim)
+    on_device = input._layout.device.runtime.sorts is not None
+    rows, n, source = as_rows(truths(input) if on_device else input, dim)
     values, indices = map(empty_like_layout, _results(input._layout, source._layout.sizes))
     sort_rows(values, indices, source, rows, n, descending)
     return return_types.sort((from_rows(values, dim), from_rows(indices, dim)))
@@ -98,8 +99,7 @@ def sort(layout, dim, descending, stable):
     n = layout.sizes[dim] if layout.ndim else 1
     if not has_work(layout):
         return *idle(*results), None
-    is_odd = n >= LONG or layout.dtype is d.bool_ or layout.device.runtime.sorts is not None
-    if is_odd or not _is_rows(layout, dim):
+    if not _is_rows(layout, dim) or n >= LONG or layout.device.runtime.sorts is not None:
         return *results, None, None, None
     words, room = _describe_sort(layout.numel // n, n, layout.dtype, descending)
     found = launch(results, words, "sort_rows", "sorting:build_sort_rows", layout.dtype.code)

@@ -92,6 +92,8 @@ def order_key(fn, raw, dtype, flip):
         key = raw ^ (smear | sign)
         key = fn.select(magnitude == 0, sign, key)
         key = fn.select(magnitude > FLOAT_INFINITY[dtype], -1, key)
+    elif dtype == "bool":  # bytes that are looked at as booleans may be more than one
+        key = fn.select(raw == 0, 0, fn.value(1, raw.type))
     elif dtype[0] == "i":
         key = raw ^ sign
     return key ^ flip
